@@ -1,0 +1,1 @@
+//! Distributed locks by the Redlock algorithm.
