@@ -1,1 +1,3 @@
 //! Distributed locks by the Redlock algorithm.
+
+pub mod core;
