@@ -1,0 +1,65 @@
+//! One attempt to take a lock: the algorithm of the Redlock page.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use crate::claim::Claim;
+use crate::core::{AcquireRound, AcquireVerdict, Lease, Refusal, Terms, Vote};
+use crate::error::LockError;
+use crate::guard::Guard;
+use crate::redlock::Inner;
+
+/// Asks all masters for the lock at once, and decides as soon as a quorum has.
+/// Unless it is won, whatever was or will be granted is released on all masters
+/// (S6, S8): dropping the claim does that, here as when the caller drops the
+/// future (S17).
+pub(crate) async fn take(
+    inner: &Arc<Inner>,
+    runtime: &Handle,
+    resource: &Arc<[u8]>,
+    terms: Terms,
+) -> Result<Guard, LockError> {
+    let mut claim = Claim::stake(inner, runtime, inner.key(resource), terms.ttl());
+    match decide(&mut claim, terms).await {
+        Ok(lease) => Ok(Guard::new(claim, resource.clone(), lease)),
+        Err(refusal) => Err(claim.refused(refusal, resource, terms)),
+    }
+}
+
+async fn decide(claim: &mut Claim, terms: Terms) -> Result<Lease, Refusal> {
+    let inner = claim.inner().clone();
+    let takes = claim.takes();
+    let started = takes.started();
+    let mut round = AcquireRound::new(inner.settings.quorum, terms, started);
+    for master in takes.not_asked() {
+        round.vote(master, Vote::Absent, started);
+    }
+    let deciding = poll_fn(|context| {
+        let _ = takes.poll_replies(context, |master, vote, now| {
+            round.vote(master, vote, now);
+        });
+        verdict(&round)
+    });
+    let limit = inner.settings.master_timeout.min(terms.window());
+    if let Ok(decided) = timeout(limit, deciding).await {
+        return decided;
+    }
+    takes.time_out(&inner.masters);
+    round.close(inner.clock.now());
+    match verdict(&round) {
+        Poll::Ready(decided) => decided,
+        Poll::Pending => Err(Refusal::NoQuorum),
+    }
+}
+
+fn verdict(round: &AcquireRound) -> Poll<Result<Lease, Refusal>> {
+    match round.verdict() {
+        AcquireVerdict::Pending => Poll::Pending,
+        AcquireVerdict::Won(lease) => Poll::Ready(Ok(lease)),
+        AcquireVerdict::Lost(refusal) => Poll::Ready(Err(refusal)),
+    }
+}

@@ -1,0 +1,361 @@
+//! Configuration: what a coordinator is built from, and what is refused.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::clock::Clock;
+use crate::core::{
+    Backoff, Drift, InvalidBackoff, InvalidDrift, InvalidQuorum, InvalidTerms, InvalidTtl, Quorum,
+    Terms, Ttl,
+};
+use crate::master::Master;
+use crate::redlock::{Inner, Redlock};
+use crate::request::{Retry, Wait};
+
+/// The least time-out for one command.
+const LEAST_TIMEOUT: Duration = Duration::from_millis(10);
+
+/// Builds a [`Redlock`].
+///
+/// | option | default | bounds |
+/// |---|---|---|
+/// | masters | none | 1 to 128, each once |
+/// | [`quorum`](Self::quorum) | the majority | more than half |
+/// | [`drift_factor`](Self::drift_factor) | 0.01 | 0 to less than 1 |
+/// | [`drift_floor`](Self::drift_floor) | 2 ms | |
+/// | [`min_validity`](Self::min_validity) | 0 | |
+/// | [`ttl`](Self::ttl) | 10 s | 1 ms to 2^62 ms, and more than its drift |
+/// | [`wait`](Self::wait) | up to 10 s | |
+/// | [`retry`](Self::retry) | 5 ms doubling to 250 ms, any number of attempts | |
+/// | [`master_timeout`](Self::master_timeout) | 50 ms | at least 10 ms |
+/// | [`connect_timeout`](Self::connect_timeout) | 1 s | at least 10 ms |
+/// | [`key_prefix`](Self::key_prefix) | none | |
+#[derive(Clone)]
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct Builder {
+    sources: Vec<Result<Source, ConfigError>>,
+    quorum: Option<usize>,
+    drift_factor: f64,
+    drift_floor: Duration,
+    min_validity: Duration,
+    ttl: Duration,
+    wait: Wait,
+    retry: Retry,
+    master_timeout: Duration,
+    connect_timeout: Duration,
+    key_prefix: Vec<u8>,
+}
+
+/// A master that is yet to be built.
+#[derive(Clone)]
+pub(crate) enum Source {
+    #[cfg(feature = "redis")]
+    Redis(crate::master::RedisSource),
+    #[cfg(feature = "testing")]
+    Memory(crate::master::MemoryMaster),
+}
+
+/// What all requests of one coordinator have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) quorum: Quorum,
+    pub(crate) drift: Drift,
+    pub(crate) min_validity: Duration,
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Wait,
+    pub(crate) retry: Retry,
+    pub(crate) master_timeout: Duration,
+    pub(crate) key_prefix: Vec<u8>,
+}
+
+impl Settings {
+    /// The terms of a lock with this TTL.
+    pub(crate) fn terms(&self, ttl: Duration) -> Result<Terms, InvalidTime> {
+        let terms = Terms::new(Ttl::new(ttl)?, self.drift, self.min_validity)?;
+        Ok(terms)
+    }
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self {
+            sources: Vec::new(),
+            quorum: None,
+            drift_factor: 0.01,
+            drift_floor: Duration::from_millis(2),
+            min_validity: Duration::ZERO,
+            ttl: Duration::from_secs(10),
+            wait: Wait::For(Duration::from_secs(10)),
+            retry: Retry::default(),
+            master_timeout: Duration::from_millis(50),
+            connect_timeout: Duration::from_secs(1),
+            key_prefix: Vec::new(),
+        }
+    }
+
+    pub(crate) fn source(mut self, source: Result<Source, ConfigError>) -> Self {
+        self.sources.push(source);
+        self
+    }
+
+    /// How many masters must grant a lock. The default is the majority, and
+    /// less is refused: two quorums must share a master, or two owners can hold
+    /// one lock. More than the majority survives the loss of memory by as many
+    /// masters as it exceeds it, and tolerates as many fewer that are down.
+    pub fn quorum(mut self, masters: usize) -> Self {
+        self.quorum = Some(masters);
+        self
+    }
+
+    /// The share of the TTL by which the clocks of masters and client may
+    /// disagree while it runs.
+    pub fn drift_factor(mut self, factor: f64) -> Self {
+        self.drift_factor = factor;
+        self
+    }
+
+    /// What is added to the drift whatever the TTL, for the granularity of
+    /// expiry.
+    pub fn drift_floor(mut self, floor: Duration) -> Self {
+        self.drift_floor = floor;
+        self
+    }
+
+    /// A lock is only handed out if more than this is left of its validity.
+    pub fn min_validity(mut self, validity: Duration) -> Self {
+        self.min_validity = validity;
+        self
+    }
+
+    /// The time to live of locks whose request doesn't say another. It should
+    /// be several times the longest pause that is to be expected of the
+    /// process, of the network and of a master.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// How long requests wait that don't say otherwise.
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.wait = wait.into();
+        self
+    }
+
+    /// How requests try again that don't say otherwise.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// How long one round waits for a master: several times the round trip to
+    /// the farthest. It never waits longer than the validity allows.
+    pub fn master_timeout(mut self, timeout: Duration) -> Self {
+        self.master_timeout = timeout;
+        self
+    }
+
+    /// How long a connection may take, from the first packet to the first
+    /// command. Connections are made in the background: no request waits for
+    /// longer than the master time-out.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// What is put before each resource to make its key. The default, nothing,
+    /// is what other Redlock libraries do, so that a fleet can mix them.
+    pub fn key_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
+        self.key_prefix = prefix.as_ref().to_vec();
+        self
+    }
+
+    /// Checks the configuration. Does no I/O: that some or all masters are down
+    /// is no reason to fail, and the first lock decides. Needs no runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] says what is refused, and what would not be.
+    pub fn build(self) -> Result<Redlock, ConfigError> {
+        let drift = Drift::new(self.drift_factor, self.drift_floor)?;
+        self.retry.backoff()?;
+        check_timeout("master", self.master_timeout)?;
+        check_timeout("connect", self.connect_timeout)?;
+        let sources = self.sources.into_iter().collect::<Result<Vec<_>, _>>()?;
+        check_distinct(&sources)?;
+        let quorum = match self.quorum {
+            Some(needed) => Quorum::new(sources.len(), needed)?,
+            None => Quorum::majority(sources.len())?,
+        };
+        let settings = Settings {
+            quorum,
+            drift,
+            min_validity: self.min_validity,
+            ttl: self.ttl,
+            wait: self.wait,
+            retry: self.retry,
+            master_timeout: self.master_timeout,
+            key_prefix: self.key_prefix,
+        };
+        settings.terms(settings.ttl)?;
+        let clock = clock_for(&sources);
+        let masters = sources
+            .into_iter()
+            .map(|source| source.open(self.master_timeout, self.connect_timeout))
+            .collect();
+        Ok(Redlock::new(Inner::new(masters, settings, clock)))
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let addresses: Vec<_> = self
+            .sources
+            .iter()
+            .map(|source| source.as_ref().map(Source::address))
+            .collect();
+        f.debug_struct("Builder")
+            .field("masters", &addresses)
+            .field("quorum", &self.quorum)
+            .field("ttl", &self.ttl)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    fn address(&self) -> Arc<str> {
+        match self {
+            #[cfg(feature = "redis")]
+            Source::Redis(source) => source.address(),
+            #[cfg(feature = "testing")]
+            Source::Memory(master) => master.address().clone(),
+        }
+    }
+
+    #[cfg_attr(not(feature = "redis"), allow(unused_variables))]
+    fn open(self, command: Duration, connect: Duration) -> Arc<dyn Master> {
+        match self {
+            #[cfg(feature = "redis")]
+            Source::Redis(source) => source.open(crate::master::Timeouts { command, connect }),
+            #[cfg(feature = "testing")]
+            Source::Memory(master) => Arc::new(master),
+        }
+    }
+}
+
+/// In-process masters expire their keys by tokio's clock, so that leases must
+/// be measured by it too.
+#[cfg(feature = "testing")]
+fn clock_for(sources: &[Source]) -> Clock {
+    let in_process = sources.iter().find_map(|source| match source {
+        Source::Memory(master) => Some(master.origin()),
+        #[cfg(feature = "redis")]
+        Source::Redis(_) => None,
+    });
+    in_process.map_or(Clock::System, Clock::Tokio)
+}
+
+#[cfg(not(feature = "testing"))]
+fn clock_for(_sources: &[Source]) -> Clock {
+    Clock::System
+}
+
+fn check_timeout(of: &'static str, timeout: Duration) -> Result<(), ConfigError> {
+    if timeout < LEAST_TIMEOUT {
+        return Err(ConfigError::TimeoutTooShort {
+            of,
+            timeout,
+            least: LEAST_TIMEOUT,
+        });
+    }
+    Ok(())
+}
+
+fn check_distinct(sources: &[Source]) -> Result<(), ConfigError> {
+    let mut seen = HashSet::new();
+    for source in sources {
+        let address = source.address();
+        if !seen.insert(address.clone()) {
+            return Err(ConfigError::DuplicateMaster { address });
+        }
+    }
+    Ok(())
+}
+
+/// What [`Builder::build`] refuses.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A master's URL can't be used.
+    #[error("the master {url:?} can't be used: {reason}")]
+    InvalidUrl {
+        /// The URL, without what may be a password.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A server was given twice: it would have two votes.
+    #[error("the master {address} was given twice; each must be an independent server")]
+    DuplicateMaster {
+        /// Its address.
+        address: Arc<str>,
+    },
+    /// There are no masters, too many, or the quorum is not safe.
+    #[error(transparent)]
+    Quorum(#[from] InvalidQuorum),
+    /// The drift is not a share of the TTL.
+    #[error(transparent)]
+    Drift(#[from] InvalidDrift),
+    /// The default TTL can't be used.
+    #[error("the default TTL can't be used: {0}")]
+    Ttl(#[from] InvalidTime),
+    /// The pauses between attempts can't be used, or no attempt is allowed.
+    #[error("the retry policy can't be used: {0}")]
+    Retry(#[from] InvalidRetry),
+    /// A time-out is so short that healthy masters would fail it.
+    #[error("a {of} time-out of {timeout:?} is too short; the least is {least:?}")]
+    TimeoutTooShort {
+        /// Of what: a master's command, or a connection.
+        of: &'static str,
+        /// What was given.
+        timeout: Duration,
+        /// The least that is allowed.
+        least: Duration,
+    },
+}
+
+/// Why a lock can't have a TTL (S15).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum InvalidTime {
+    /// Redis doesn't take it.
+    #[error(transparent)]
+    Ttl(#[from] InvalidTtl),
+    /// It leaves no validity.
+    #[error(transparent)]
+    Validity(#[from] InvalidTerms),
+}
+
+/// Why a retry policy can't be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum InvalidRetry {
+    /// The pauses can't be used.
+    #[error(transparent)]
+    Backoff(#[from] InvalidBackoff),
+    /// Not even one attempt is allowed.
+    #[error("at least one attempt must be allowed")]
+    NoAttempts,
+}
+
+impl Retry {
+    pub(crate) fn backoff(&self) -> Result<Backoff, InvalidRetry> {
+        if self.attempts == Some(0) {
+            return Err(InvalidRetry::NoAttempts);
+        }
+        Ok(Backoff::new(self.base, self.cap)?)
+    }
+}

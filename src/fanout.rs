@@ -1,0 +1,210 @@
+//! One command to all masters at once, and their replies as they come.
+
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::core::{MasterSet, Moment, Vote};
+use crate::master::{Answer, Command, Fault, Master, Pending, Reply, Sent};
+use crate::report::{MasterReport, RoundReport};
+
+/// A command that was sent to all masters.
+pub(crate) struct Fanout {
+    clock: Clock,
+    started: Moment,
+    slots: Vec<Slot>,
+}
+
+enum Slot {
+    Pending(Pending),
+    /// The master's reply, and how long it took. Whether the command may have
+    /// reached the master is kept apart from the fault.
+    Replied {
+        reply: Reply,
+        latency: Duration,
+        asked: bool,
+    },
+    /// The master's reply is no longer wanted.
+    Dropped,
+}
+
+impl Fanout {
+    /// Sends the command to all masters, in their order. The time is read
+    /// before the first of them (S2).
+    pub(crate) fn send(masters: &[Arc<dyn Master>], command: &Arc<Command>, clock: Clock) -> Self {
+        let started = clock.now();
+        let slots = masters
+            .iter()
+            .map(|master| match master.send(command) {
+                Sent::Pending(pending) => Slot::Pending(pending),
+                Sent::Not(fault) => Slot::Replied {
+                    reply: Err(fault),
+                    latency: Duration::ZERO,
+                    asked: false,
+                },
+            })
+            .collect();
+        Self {
+            clock,
+            started,
+            slots,
+        }
+    }
+
+    /// Before the first command was sent.
+    pub(crate) fn started(&self) -> Moment {
+        self.started
+    }
+
+    /// The masters that were not asked: they have no vote.
+    pub(crate) fn not_asked(&self) -> impl Iterator<Item = usize> {
+        self.slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| matches!(slot, Slot::Replied { asked: false, .. }))
+            .map(|(master, _)| master)
+    }
+
+    /// Hands over each reply that has come, with the time at which it was
+    /// processed. Ready when all have.
+    pub(crate) fn poll_replies(
+        &mut self,
+        context: &mut Context<'_>,
+        mut on_reply: impl FnMut(usize, Vote, Moment),
+    ) -> Poll<()> {
+        let mut all = Poll::Ready(());
+        for (master, slot) in self.slots.iter_mut().enumerate() {
+            let Slot::Pending(pending) = slot else {
+                continue;
+            };
+            let Poll::Ready(reply) = pending.as_mut().poll(context) else {
+                all = Poll::Pending;
+                continue;
+            };
+            let vote = vote(&reply);
+            let now = self.clock.now();
+            *slot = Slot::Replied {
+                reply,
+                latency: now.since(self.started),
+                asked: true,
+            };
+            on_reply(master, vote, now);
+        }
+        all
+    }
+
+    /// Counts the masters that have not replied as timed out, and tells them.
+    /// Their replies are no longer wanted.
+    pub(crate) fn time_out(&mut self, masters: &[Arc<dyn Master>]) {
+        let after = self.clock.now().since(self.started);
+        for (slot, master) in self.slots.iter_mut().zip(masters) {
+            if let Slot::Pending(_) = slot {
+                master.fell_silent();
+                *slot = Slot::Replied {
+                    reply: Err(Fault::TimedOut { after }),
+                    latency: after,
+                    asked: true,
+                };
+            }
+        }
+    }
+
+    /// Drops the replies that have not come.
+    pub(crate) fn drop_pending(&mut self) {
+        for slot in &mut self.slots {
+            if let Slot::Pending(_) = slot {
+                *slot = Slot::Dropped;
+            }
+        }
+    }
+
+    /// The replies that have not come, to be awaited elsewhere.
+    pub(crate) fn take(&mut self) -> Fanout {
+        Fanout {
+            clock: self.clock,
+            started: self.started,
+            slots: mem::take(&mut self.slots),
+        }
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        !self
+            .slots
+            .iter()
+            .any(|slot| matches!(slot, Slot::Pending(_)))
+    }
+
+    /// The masters that may have been reached by the command.
+    pub(crate) fn asked(&self) -> MasterSet {
+        self.select(|slot| !matches!(slot, Slot::Replied { asked: false, .. }))
+    }
+
+    /// The masters that did what they were asked.
+    pub(crate) fn agreed(&self) -> MasterSet {
+        self.select(|slot| {
+            matches!(
+                slot,
+                Slot::Replied {
+                    reply: Ok(Answer::Yes),
+                    ..
+                }
+            )
+        })
+    }
+
+    /// The masters that have said neither yes nor no.
+    pub(crate) fn unanswered(&self) -> MasterSet {
+        self.select(|slot| !matches!(slot, Slot::Replied { reply: Ok(_), .. }))
+    }
+
+    pub(crate) fn report(&self, masters: &[Arc<dyn Master>]) -> RoundReport {
+        let reports = masters
+            .iter()
+            .zip(&self.slots)
+            .map(|(master, slot)| slot.report(master.address().clone()));
+        RoundReport::new(reports.collect())
+    }
+
+    fn select(&self, wanted: impl Fn(&Slot) -> bool) -> MasterSet {
+        let mut set = MasterSet::EMPTY;
+        for (master, slot) in self.slots.iter().enumerate() {
+            if wanted(slot) {
+                set.insert(master);
+            }
+        }
+        set
+    }
+}
+
+impl Slot {
+    fn report(&self, address: Arc<str>) -> MasterReport {
+        match self {
+            Slot::Replied {
+                reply,
+                latency,
+                asked,
+            } => MasterReport {
+                address,
+                vote: Some(vote(reply)),
+                latency: asked.then_some(*latency),
+                fault: reply.as_ref().err().cloned(),
+            },
+            Slot::Pending(_) | Slot::Dropped => MasterReport {
+                address,
+                vote: None,
+                latency: None,
+                fault: None,
+            },
+        }
+    }
+}
+
+fn vote(reply: &Reply) -> Vote {
+    match reply {
+        Ok(Answer::Yes) => Vote::Yes,
+        Ok(Answer::No) => Vote::No,
+        Err(_) => Vote::Absent,
+    }
+}

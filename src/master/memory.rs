@@ -1,0 +1,384 @@
+//! An in-process master for tests: those of this library, and those of the
+//! services that use it.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::{Action, Answer, Command, Fault, Master, Owed, OwedReleases, Reply, Sent};
+use crate::config::{Builder, Source};
+
+/// A master in the memory of this process, whose keys expire by tokio's clock,
+/// so that a test with paused time is exact and takes no time. It can be made
+/// to fail in the ways that real ones do.
+///
+/// Clones are the same master: keep one, and give the other to the builder.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redquorum::{MemoryMaster, Redlock};
+///
+/// let masters: Vec<_> = (1..=5).map(|n| MemoryMaster::new(format!("m{n}"))).collect();
+/// let redlock = Redlock::builder().memory_masters(&masters).build()?;
+///
+/// masters[0].kill();
+/// masters[1].stall();
+/// let lock = redlock.lock("stock:7").await?;
+/// assert_eq!(masters[2].get("stock:7").as_deref(), Some(lock.token()));
+/// lock.release().await?;
+/// assert_eq!(masters[2].get("stock:7"), None);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct MemoryMaster {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    address: Arc<str>,
+    origin: Instant,
+    memory: Mutex<Memory>,
+    owed: OwedReleases,
+}
+
+struct Memory {
+    keys: HashMap<Vec<u8>, Entry>,
+    /// Commands that were sent and are not executed yet, in order.
+    inbox: VecDeque<Letter>,
+    /// Answers that are never given: dropped when the connection is.
+    lost: Vec<oneshot::Sender<Answer>>,
+    reach: Reach,
+    /// Nothing is executed before this.
+    resumed: Instant,
+    /// Since when it has been known to leave commands unanswered.
+    silent: Option<Instant>,
+    delay: Duration,
+    requests_to_lose: usize,
+    replies_to_lose: usize,
+    executed: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Healthy,
+    Stalled,
+    CutOff,
+}
+
+struct Entry {
+    value: String,
+    expires: Option<Instant>,
+}
+
+struct Letter {
+    arrives: Instant,
+    command: Arc<Command>,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl MemoryMaster {
+    /// A healthy master without keys, by this name.
+    pub fn new(name: impl Into<String>) -> Self {
+        let now = Instant::now();
+        Self {
+            shared: Arc::new(Shared {
+                address: name.into().into(),
+                origin: now,
+                owed: OwedReleases::default(),
+                memory: Mutex::new(Memory {
+                    keys: HashMap::new(),
+                    inbox: VecDeque::new(),
+                    lost: Vec::new(),
+                    reach: Reach::Healthy,
+                    resumed: now,
+                    silent: None,
+                    delay: Duration::ZERO,
+                    requests_to_lose: 0,
+                    replies_to_lose: 0,
+                    executed: 0,
+                }),
+            }),
+        }
+    }
+
+    /// Ends the server: connections break, and its memory is lost.
+    pub fn kill(&self) {
+        let mut memory = self.memory();
+        memory.break_connection();
+        memory.keys.clear();
+    }
+
+    /// Cuts it off the network: connections break, and it keeps its memory.
+    pub fn cut_off(&self) {
+        self.memory().break_connection();
+    }
+
+    /// Lets it be reached again, after [`kill`](Self::kill) or
+    /// [`cut_off`](Self::cut_off).
+    pub fn restart(&self) {
+        self.resume();
+    }
+
+    /// Stops the server: it takes commands, and executes and answers none until
+    /// [`resume`](Self::resume). Keys expire all the same.
+    pub fn stall(&self) {
+        self.memory().reach = Reach::Stalled;
+    }
+
+    /// Lets the server go on: what was sent is executed now, in order.
+    pub fn resume(&self) {
+        {
+            let mut memory = self.memory();
+            memory.reach = Reach::Healthy;
+            memory.resumed = Instant::now();
+            memory.silent = None;
+        }
+        self.repay();
+    }
+
+    /// Deletes all keys, as `FLUSHALL` does.
+    pub fn wipe(&self) {
+        self.memory().keys.clear();
+    }
+
+    /// Delays each command and each answer by this much.
+    pub fn delay(&self, each_way: Duration) {
+        self.memory().delay = each_way;
+    }
+
+    /// Loses the next commands on their way: they are not executed, and not
+    /// answered.
+    pub fn lose_requests(&self, count: usize) {
+        self.memory().requests_to_lose = count;
+    }
+
+    /// Loses the answers to the next commands: they are executed, and not
+    /// answered.
+    pub fn lose_replies(&self, count: usize) {
+        self.memory().replies_to_lose = count;
+    }
+
+    /// The value of a key, if there is one.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Option<String> {
+        let memory = self.memory();
+        memory
+            .live(key.as_ref(), Instant::now())
+            .map(|entry| entry.value.clone())
+    }
+
+    /// How long a key has to live; `None` if there is none, or it lives for
+    /// ever.
+    pub fn expires_in(&self, key: impl AsRef<[u8]>) -> Option<Duration> {
+        let now = Instant::now();
+        let memory = self.memory();
+        let expires = memory.live(key.as_ref(), now)?.expires?;
+        Some(expires - now)
+    }
+
+    /// Sets a key, as another client could.
+    pub fn set(&self, key: impl AsRef<[u8]>, value: impl Into<String>, ttl: Option<Duration>) {
+        let entry = Entry {
+            value: value.into(),
+            expires: ttl.map(|ttl| Instant::now() + ttl),
+        };
+        self.memory().keys.insert(key.as_ref().to_vec(), entry);
+    }
+
+    /// Deletes a key, as an operator could.
+    pub fn delete(&self, key: impl AsRef<[u8]>) {
+        self.memory().keys.remove(key.as_ref());
+    }
+
+    /// The keys that it has.
+    pub fn keys(&self) -> Vec<Vec<u8>> {
+        let now = Instant::now();
+        let memory = self.memory();
+        let live = |key: &&Vec<u8>| memory.live(key, now).is_some();
+        memory.keys.keys().filter(live).cloned().collect()
+    }
+
+    /// How many commands it has executed.
+    pub fn executed(&self) -> usize {
+        self.memory().executed
+    }
+
+    pub(crate) fn origin(&self) -> Instant {
+        self.shared.origin
+    }
+
+    /// Its memory, after all that has arrived by now.
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        let memory = self.shared.memory.lock();
+        let mut memory = memory.unwrap_or_else(|poisoned| poisoned.into_inner());
+        memory.catch_up(Instant::now());
+        memory
+    }
+
+    /// Executes what is owed, if it can be reached.
+    fn repay(&self) {
+        let now = Instant::now();
+        let mut memory = self.memory();
+        if memory.reach == Reach::Healthy {
+            for owed in self.shared.owed.take() {
+                let release = Command::new(Action::Release, owed.key, owed.token);
+                memory.execute(&release, now);
+            }
+        }
+    }
+}
+
+impl Memory {
+    /// Executes what has arrived, each command at the time of its arrival.
+    fn catch_up(&mut self, now: Instant) {
+        while self.reach == Reach::Healthy
+            && self
+                .inbox
+                .front()
+                .is_some_and(|letter| letter.arrives <= now)
+            && let Some(letter) = self.inbox.pop_front()
+        {
+            let answer = self.execute(&letter.command, letter.arrives.max(self.resumed));
+            if self.replies_to_lose > 0 {
+                self.replies_to_lose -= 1;
+                self.lost.push(letter.answer);
+            } else {
+                // Nobody may wait for it any more.
+                let _ = letter.answer.send(answer);
+            }
+        }
+    }
+
+    fn execute(&mut self, command: &Command, now: Instant) -> Answer {
+        self.executed += 1;
+        let held = self.live(&command.key, now).map(|entry| &*entry.value);
+        match command.action {
+            Action::Take(_) if held.is_some() => return Answer::No,
+            Action::Take(ttl) => {
+                let entry = Entry {
+                    value: command.token.to_string(),
+                    expires: now.checked_add(ttl.as_duration()),
+                };
+                self.keys.insert(command.key.to_vec(), entry);
+            }
+            _ if held != Some(command.token.as_str()) => return Answer::No,
+            Action::Extend(ttl) => {
+                if let Some(entry) = self.keys.get_mut(&*command.key) {
+                    entry.expires = now.checked_add(ttl.as_duration());
+                }
+            }
+            Action::Release => {
+                self.keys.remove(&*command.key);
+            }
+        }
+        Answer::Yes
+    }
+
+    fn live(&self, key: &[u8], now: Instant) -> Option<&Entry> {
+        self.keys
+            .get(key)
+            .filter(|entry| entry.expires.is_none_or(|expires| expires > now))
+    }
+
+    fn break_connection(&mut self) {
+        self.reach = Reach::CutOff;
+        self.inbox.clear();
+        self.lost.clear();
+    }
+
+    /// Why a command is not sent, if it isn't.
+    fn refusal(&self, action: Action) -> Option<Fault> {
+        match (self.reach, self.silent) {
+            (Reach::CutOff, _) => Some(Fault::Unreachable {
+                cause: "cut off".into(),
+            }),
+            (_, Some(since)) if action != Action::Release => Some(Fault::Silent {
+                since: since.elapsed(),
+            }),
+            _ => None,
+        }
+    }
+}
+
+impl Master for MemoryMaster {
+    fn address(&self) -> &Arc<str> {
+        &self.shared.address
+    }
+
+    fn send(&self, command: &Arc<Command>) -> Sent {
+        let mut memory = self.memory();
+        if let Some(fault) = memory.refusal(command.action) {
+            return Sent::Not(fault);
+        }
+        let (answer, reply) = oneshot::channel();
+        let delay = memory.delay;
+        let arrives = Instant::now() + delay;
+        if memory.requests_to_lose > 0 {
+            memory.requests_to_lose -= 1;
+            memory.lost.push(answer);
+        } else {
+            memory.inbox.push_back(Letter {
+                arrives,
+                command: command.clone(),
+                answer,
+            });
+        }
+        memory.catch_up(Instant::now());
+        Sent::Pending(Box::pin(answered(self.clone(), arrives, reply, delay)))
+    }
+
+    fn owe(&self, release: Owed) {
+        self.shared.owed.push(release);
+        self.repay();
+    }
+
+    fn fell_silent(&self) {
+        let mut memory = self.memory();
+        if memory.reach == Reach::Stalled {
+            memory.silent.get_or_insert_with(Instant::now);
+        }
+    }
+}
+
+/// Waits for the arrival of the command, its execution, and the way back.
+async fn answered(
+    master: MemoryMaster,
+    arrives: Instant,
+    reply: oneshot::Receiver<Answer>,
+    delay: Duration,
+) -> Reply {
+    if !delay.is_zero() {
+        sleep_until(arrives).await;
+        drop(master.memory());
+    }
+    let answer = reply.await.map_err(|_| Fault::Broken {
+        cause: "the connection was closed".into(),
+    })?;
+    if !delay.is_zero() {
+        sleep(delay).await;
+    }
+    Ok(answer)
+}
+
+impl fmt::Debug for MemoryMaster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryMaster")
+            .field("address", &self.shared.address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    /// Adds in-process masters. The lease is then measured by tokio's clock,
+    /// like the expiry of their keys.
+    pub fn memory_masters<'a>(self, masters: impl IntoIterator<Item = &'a MemoryMaster>) -> Self {
+        masters.into_iter().fold(self, |builder, master| {
+            builder.source(Ok(Source::Memory(master.clone())))
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! One master: what can be asked of it, and the two kinds there are.
+//!
+//! A master owns the order of its commands (S7): [`Master::send`] puts the
+//! command on the master's one ordered queue before it returns, so that the
+//! order of the calls is the order of execution. Whether the answer is then
+//! awaited or dropped makes no difference to what has been written, but a
+//! command that was queued and not yet written is not sent once its answer is
+//! dropped. So the answer of a command that takes may be dropped, if a release
+//! is sent after it; the answer of a release may not, unless the release is
+//! [owed](Master::owe) first.
+
+mod command;
+mod fault;
+#[cfg(feature = "testing")]
+mod memory;
+mod owed;
+#[cfg(feature = "redis")]
+mod redis;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+#[cfg(feature = "redis")]
+pub(crate) use self::redis::{RedisSource, Timeouts};
+pub(crate) use command::{Action, Command};
+pub use fault::Fault;
+#[cfg(feature = "testing")]
+pub use memory::MemoryMaster;
+pub(crate) use owed::{Owed, OwedReleases};
+
+/// The script that deletes a lock if it still has the owner's token.
+pub(crate) const RELEASE: &str = include_str!("scripts/release.lua");
+/// The script that extends a lock if it still has the owner's token.
+pub(crate) const EXTEND: &str = include_str!("scripts/extend.lua");
+
+/// One of the N independent masters.
+pub(crate) trait Master: Send + Sync {
+    /// Its name in reports: never with a password.
+    fn address(&self) -> &Arc<str>;
+
+    /// Asks for something, in order. Must be called in a tokio runtime for
+    /// anything but a release.
+    fn send(&self, command: &Arc<Command>) -> Sent;
+
+    /// A release that was not confirmed: it is repeated as soon as the master
+    /// can be reached, before any command that takes.
+    fn owe(&self, release: Owed);
+
+    /// A command went unanswered for the whole time-out. Until the master
+    /// answers again, it is not asked for locks.
+    fn fell_silent(&self);
+}
+
+/// What a master said to one command.
+pub(crate) type Reply = Result<Answer, Fault>;
+
+/// A reply on its way.
+pub(crate) type Pending = Pin<Box<dyn Future<Output = Reply> + Send>>;
+
+/// The two things that a master can say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It did what it was asked.
+    Yes,
+    /// The lock's value was not what the command needs it to be.
+    No,
+}
+
+/// What became of a command that was to be sent.
+pub(crate) enum Sent {
+    /// It is on the queue, or will be as soon as there is a connection.
+    Pending(Pending),
+    /// It was not sent, and never will be.
+    Not(Fault),
+}

@@ -1,0 +1,61 @@
+use std::sync::{Arc, Mutex};
+
+use tokio::time::Instant;
+
+use crate::token::Token;
+
+/// A release that a master has not confirmed.
+#[derive(Clone)]
+pub(crate) struct Owed {
+    pub(crate) key: Arc<[u8]>,
+    pub(crate) token: Token,
+    /// When the key has expired by itself, if it was set when it was asked for;
+    /// `None` if that is farther away than the clock goes.
+    pub(crate) until: Option<Instant>,
+}
+
+impl Owed {
+    pub(crate) fn is_expired(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+}
+
+/// The releases that one master has not confirmed.
+///
+/// They are kept for as long as the master can't be reached, whatever their
+/// age: a command that waits in a stopped server's buffer is applied when the
+/// server goes on, and lives for its TTL from then. Nothing more is asked of
+/// such a master, so there are never more of them than locks were under way
+/// when it was lost.
+#[derive(Default)]
+pub(crate) struct OwedReleases(Mutex<Vec<Owed>>);
+
+impl OwedReleases {
+    pub(crate) fn push(&self, owed: Owed) {
+        self.lock().push(owed);
+    }
+
+    pub(crate) fn extend(&self, owed: impl IntoIterator<Item = Owed>) {
+        self.lock().extend(owed);
+    }
+
+    pub(crate) fn take(&self) -> Vec<Owed> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// Whether all of them have expired by themselves.
+    pub(crate) fn are_expired(&self) -> bool {
+        let now = Instant::now();
+        self.lock().iter().all(|owed| owed.is_expired(now))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Owed>> {
+        self.0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}

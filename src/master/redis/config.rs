@@ -1,0 +1,138 @@
+use std::sync::Arc;
+
+use ::redis::{Client, IntoConnectionInfo};
+
+use super::{RedisMaster, Timeouts};
+use crate::config::{Builder, ConfigError, Source};
+use crate::master::Master;
+
+/// A master that is yet to be built.
+#[derive(Clone)]
+pub(crate) struct RedisSource {
+    client: Box<Client>,
+}
+
+impl RedisSource {
+    fn new(client: Client) -> Self {
+        Self {
+            client: Box::new(client),
+        }
+    }
+}
+
+impl Builder {
+    /// Adds masters by URL: `redis://[user][:password@]host[:port][/db]`, with
+    /// TLS `rediss://…` (a `tls-…` feature of the crate), or
+    /// `redis+unix:///path`. They must be independent: not replicas of each
+    /// other, not the same server twice. The order doesn't matter.
+    ///
+    /// URLs that don't parse, and servers given twice, are reported by
+    /// [`build`](Builder::build).
+    pub fn masters<U: AsRef<str>>(self, urls: impl IntoIterator<Item = U>) -> Self {
+        urls.into_iter().fold(self, |builder, url| {
+            builder.source(parse(url.as_ref()).map(Source::Redis))
+        })
+    }
+
+    /// Adds masters by clients of the `redis` crate, for what a URL can't say
+    /// (client certificates, say). Their TCP settings and protocol version are
+    /// overridden: no delay, and RESP3 where the server has it. Nothing is sent
+    /// through the client itself.
+    pub fn redis_clients(self, clients: impl IntoIterator<Item = Client>) -> Self {
+        clients.into_iter().fold(self, |builder, client| {
+            builder.source(Ok(Source::Redis(RedisSource::new(client))))
+        })
+    }
+}
+
+impl RedisSource {
+    pub(crate) fn address(&self) -> Arc<str> {
+        self.client
+            .get_connection_info()
+            .addr()
+            .to_string()
+            .to_ascii_lowercase()
+            .into()
+    }
+
+    pub(crate) fn open(self, timeouts: Timeouts) -> Arc<dyn Master> {
+        let address = self.address();
+        Arc::new(RedisMaster::new(*self.client, address, timeouts))
+    }
+}
+
+fn parse(url: &str) -> Result<RedisSource, ConfigError> {
+    let invalid = |reason: String| ConfigError::InvalidUrl {
+        url: without_secrets(url),
+        reason,
+    };
+    let info = url
+        .into_connection_info()
+        .map_err(|error| invalid(error.to_string()))?;
+    if !info.addr().is_supported() {
+        return Err(invalid(
+            "this kind of address needs a feature of the crate that is off, tls-rustls say".into(),
+        ));
+    }
+    let client = Client::open(info).map_err(|error| invalid(error.to_string()))?;
+    Ok(RedisSource::new(client))
+}
+
+/// The URL without what may be a password, however broken it is: everything
+/// between the scheme and the last `@`, the query, and, where there is no `@`,
+/// everything after a second colon.
+fn without_secrets(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let host = match rest.rsplit_once('@') {
+        Some((_, host)) => format!("***@{host}"),
+        None => match rest.split_once(':') {
+            Some((host, port)) if !host.is_empty() && is_port(port) => format!("{host}:{port}"),
+            Some((host, _)) => format!("{host}:***"),
+            None => rest.to_owned(),
+        },
+    };
+    match scheme {
+        "" => host,
+        scheme => format!("{scheme}://{host}"),
+    }
+}
+
+fn is_port(text: &str) -> bool {
+    let port = text.split('/').next().unwrap_or_default();
+    port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broken_urls_are_shown_without_passwords() {
+        for url in [
+            "redis://user:hunter2@host:port",
+            "redis://:hunter2@@host",
+            "redis://:hunter2",
+            "redis://host:hunter2",
+            "redis://user:hun:ter2@host:70000",
+            "user:hunter2@host",
+            "hunter2@host",
+            "redis+unix:///sock?user=u&pass=hunter2",
+            "redis://a@b:hunter2@host",
+            "redis://host:hunter2/0",
+        ] {
+            let shown = without_secrets(url);
+            assert!(!shown.contains("hun"), "{url} is shown as {shown}");
+        }
+    }
+
+    #[test]
+    fn broken_urls_can_be_recognised() {
+        assert_eq!(
+            without_secrets("redis://u:p@host:99999"),
+            "redis://***@host:99999"
+        );
+        assert_eq!(without_secrets("http://host:1/x"), "http://host:1/x");
+        assert_eq!(without_secrets("host"), "host");
+    }
+}

@@ -1,0 +1,229 @@
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ::redis::Client;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use super::session::Session;
+use super::{Timeouts, keeper};
+use crate::master::{Action, Command, Fault, Owed, OwedReleases};
+
+/// What is known of the connection to one master. The keeper alone changes the
+/// state; everybody reads it.
+pub(super) struct Link {
+    pub(super) client: Client,
+    pub(super) address: Arc<str>,
+    pub(super) timeouts: Timeouts,
+    pub(super) owed: OwedReleases,
+    /// A command went unanswered for the whole time-out.
+    pub(super) silence: Notify,
+    breakage: Notify,
+    /// There is a new owed release, or the master was closed.
+    pub(super) errand: Notify,
+    state: watch::Sender<State>,
+    kept: AtomicBool,
+    closed: AtomicBool,
+    /// The last session of which a command was found broken off.
+    broken: AtomicU64,
+    /// The longest TTL, in milliseconds, that a lock was asked for with on the
+    /// current connection.
+    longest_ttl: AtomicU64,
+    /// Until when stray commands, those of a lost connection that could not be
+    /// killed, may be applied or leave a key behind.
+    strays_until: Mutex<Option<Instant>>,
+}
+
+pub(super) enum State {
+    /// The first connection is under way, or the first after its runtime ended.
+    Connecting,
+    /// Commands are answered.
+    Up(Session),
+    /// The connection stands, but commands on it are not answered.
+    Silent { session: Session, since: Instant },
+    /// There is no connection.
+    Down { cause: Arc<str> },
+}
+
+impl State {
+    /// Why a command is not sent in this state.
+    pub(super) fn fault(&self) -> Fault {
+        match self {
+            State::Connecting => Fault::Unreachable {
+                cause: "not connected yet".into(),
+            },
+            State::Up(_) => Fault::Unreachable {
+                cause: "only just connected".into(),
+            },
+            State::Silent { since, .. } => Fault::Silent {
+                since: since.elapsed(),
+            },
+            State::Down { cause } => Fault::Unreachable {
+                cause: cause.clone(),
+            },
+        }
+    }
+}
+
+impl Link {
+    pub(super) fn new(client: Client, address: Arc<str>, timeouts: Timeouts) -> Self {
+        Self {
+            client,
+            address,
+            timeouts,
+            owed: OwedReleases::default(),
+            silence: Notify::new(),
+            breakage: Notify::new(),
+            errand: Notify::new(),
+            state: watch::Sender::new(State::Connecting),
+            kept: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            broken: AtomicU64::new(0),
+            longest_ttl: AtomicU64::new(0),
+            strays_until: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn state(&self) -> watch::Ref<'_, State> {
+        self.state.borrow()
+    }
+
+    pub(super) fn set(&self, state: State) {
+        self.state.send_replace(state);
+    }
+
+    /// Makes sure that the keeper runs: on the first command, and again if the
+    /// runtime that it ran on has ended.
+    pub(super) fn keep(self: &Arc<Self>) {
+        if self.kept.load(Ordering::Acquire) {
+            return;
+        }
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        if !self.kept.swap(true, Ordering::AcqRel) {
+            self.set(State::Connecting);
+            runtime.spawn(keeper::keep(Kept(self.clone())));
+        }
+    }
+
+    /// A command of this session was found broken off.
+    pub(super) fn found_broken(&self, session: u64) {
+        self.broken.fetch_max(session, Ordering::AcqRel);
+        self.breakage.notify_one();
+    }
+
+    /// Waits until a command of this session is found broken off.
+    pub(super) async fn broken(&self, session: u64) {
+        while self.broken.load(Ordering::Acquire) < session {
+            self.breakage.notified().await;
+        }
+    }
+
+    /// Waits until nobody uses the master any more and nothing is owed to it.
+    pub(super) async fn done(&self) {
+        while !self.is_done() {
+            self.errand.notified().await;
+        }
+    }
+
+    /// Waits for what becomes of the connection that is under way.
+    pub(super) async fn connected(&self) -> Result<Session, Fault> {
+        let mut changes = self.state.subscribe();
+        let state = changes
+            .wait_for(|state| !matches!(state, State::Connecting))
+            .await;
+        match state.as_deref() {
+            Ok(State::Up(session)) => Ok(session.clone()),
+            Ok(out_of_reach) => Err(out_of_reach.fault()),
+            Err(_) => Err(State::Connecting.fault()),
+        }
+    }
+
+    /// Remembers what the command may leave behind if its connection breaks.
+    pub(super) fn note_sending(&self, command: &Command) {
+        match command.action {
+            Action::Take(ttl) | Action::Extend(ttl) => {
+                self.longest_ttl
+                    .fetch_max(ttl.as_millis(), Ordering::Relaxed);
+            }
+            Action::Release => {
+                if let Some(until) = self.strays_until() {
+                    self.owe(Owed {
+                        key: command.key.clone(),
+                        token: command.token,
+                        until: Some(until),
+                    });
+                }
+            }
+        }
+    }
+
+    /// The connection was lost and its commands could not be called back: what
+    /// they leave behind lives for as long as the longest TTL among them.
+    pub(super) fn expect_strays(&self) {
+        let longest = Duration::from_millis(self.longest_ttl.swap(0, Ordering::Relaxed));
+        let until = far_off(Instant::now(), longest);
+        let mut strays = lock(&self.strays_until);
+        *strays = (*strays).max(Some(until));
+    }
+
+    /// The lost connection has ended at the server too: nothing comes of it.
+    pub(super) fn expect_no_strays(&self) {
+        self.longest_ttl.store(0, Ordering::Relaxed);
+    }
+
+    pub(super) fn strays_until(&self) -> Option<Instant> {
+        let mut strays = lock(&self.strays_until);
+        *strays = strays.filter(|until| *until > Instant::now());
+        *strays
+    }
+
+    pub(super) fn owe(&self, release: Owed) {
+        self.owed.push(release);
+        self.errand.notify_one();
+    }
+
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.errand.notify_one();
+    }
+
+    /// Whether nobody uses the master any more, and nothing is owed to it that
+    /// has not expired by itself.
+    pub(super) fn is_done(&self) -> bool {
+        self.closed.load(Ordering::Acquire) && self.owed.are_expired()
+    }
+}
+
+/// The keeper's hold on its link. Dropped when the keeper ends, be it because
+/// its runtime did: then the next command starts another.
+pub(super) struct Kept(Arc<Link>);
+
+impl std::ops::Deref for Kept {
+    type Target = Link;
+
+    fn deref(&self) -> &Link {
+        &self.0
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.0.kept.store(false, Ordering::Release);
+    }
+}
+
+/// This much later, or as good as never.
+fn far_off(now: Instant, delay: Duration) -> Instant {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    now + delay.min(CENTURY)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}

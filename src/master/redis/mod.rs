@@ -1,0 +1,131 @@
+//! A real master, over one multiplexed connection. This folder is the only
+//! place that names the redis crate.
+//!
+//! | file | what it has |
+//! |---|---|
+//! | `mod.rs` | the master as the rest sees it: sends on the connection that there is |
+//! | `link.rs` | what is known of the connection, shared with its keeper |
+//! | `session.rs` | one connection: set up, killed, its scripts loaded |
+//! | `keeper.rs` | the task that connects, notices loss and silence, and repeats owed releases |
+//! | `wire.rs` | commands and answers as they go over the wire |
+//! | `config.rs` | masters from URLs and from the caller's own clients |
+
+mod config;
+mod keeper;
+mod link;
+mod session;
+mod wire;
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use ::redis::Client;
+use ::redis::aio::MultiplexedConnection;
+
+use self::link::{Link, State};
+use self::session::Session;
+use super::{Action, Command, Fault, Master, Owed, Pending, Reply, Sent};
+
+pub(crate) use self::config::RedisSource;
+pub(crate) use self::wire::Wire;
+
+/// How a master is connected to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    /// For one command.
+    pub(crate) command: Duration,
+    /// For a connection, from the first packet to its admission.
+    pub(crate) connect: Duration,
+}
+
+pub(crate) struct RedisMaster {
+    link: Arc<Link>,
+}
+
+impl RedisMaster {
+    pub(crate) fn new(client: Client, address: Arc<str>, timeouts: Timeouts) -> Self {
+        Self {
+            link: Arc::new(Link::new(client, address, timeouts)),
+        }
+    }
+
+    /// What becomes of a command while the link is in this state.
+    fn send_in(&self, state: &State, command: &Arc<Command>) -> Sent {
+        let releases = command.action == Action::Release;
+        match state {
+            State::Up(session) => self.dispatch(session, command),
+            State::Silent { session, .. } if releases => self.dispatch(session, command),
+            State::Connecting if !releases => Sent::Pending(Box::pin(send_when_connected(
+                self.link.clone(),
+                command.clone(),
+            ))),
+            out_of_reach => Sent::Not(out_of_reach.fault()),
+        }
+    }
+
+    /// Puts the command on the connection's queue: polling it once does that.
+    fn dispatch(&self, session: &Session, command: &Arc<Command>) -> Sent {
+        self.link.note_sending(command);
+        let mut pending: Pending = Box::pin(ask(
+            self.link.clone(),
+            session.number,
+            session.connection.clone(),
+            command.clone(),
+        ));
+        match pending
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
+            Poll::Ready(reply) => Sent::Pending(Box::pin(std::future::ready(reply))),
+            Poll::Pending => Sent::Pending(pending),
+        }
+    }
+}
+
+impl Master for RedisMaster {
+    fn address(&self) -> &Arc<str> {
+        &self.link.address
+    }
+
+    fn send(&self, command: &Arc<Command>) -> Sent {
+        self.link.keep();
+        self.send_in(&self.link.state(), command)
+    }
+
+    fn owe(&self, release: Owed) {
+        self.link.owe(release);
+    }
+
+    fn fell_silent(&self) {
+        self.link.silence.notify_one();
+    }
+}
+
+impl Drop for RedisMaster {
+    fn drop(&mut self) {
+        self.link.close();
+    }
+}
+
+/// The first connection is under way: waits for what becomes of it. Only
+/// commands that take or extend wait here, so that dropping them before they
+/// were sent leaves nothing behind.
+async fn send_when_connected(link: Arc<Link>, command: Arc<Command>) -> Reply {
+    let session = link.connected().await?;
+    link.note_sending(&command);
+    ask(link, session.number, session.connection, command).await
+}
+
+async fn ask(
+    link: Arc<Link>,
+    session: u64,
+    mut connection: MultiplexedConnection,
+    command: Arc<Command>,
+) -> Reply {
+    let reply = wire::ask(&mut connection, &command).await;
+    if matches!(reply, Err(Fault::Broken { .. })) {
+        link.found_broken(session);
+    }
+    reply
+}

@@ -1,0 +1,167 @@
+use std::sync::Arc;
+
+use ::redis::aio::MultiplexedConnection;
+use ::redis::{
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, ProtocolVersion, PushInfo, PushKind,
+    RedisResult, ServerErrorKind, Value, cmd,
+};
+use tokio::sync::mpsc;
+
+use super::Timeouts;
+use super::link::Link;
+use crate::master::{EXTEND, RELEASE};
+
+/// How many commands may wait to be written. More than the crate's 50, so that
+/// a burst of locks doesn't queue for places in the queue.
+const QUEUE: usize = 4_096;
+
+/// One connection to one master.
+#[derive(Clone)]
+pub(super) struct Session {
+    pub(super) connection: MultiplexedConnection,
+    /// Sessions with one master are numbered, from 1.
+    pub(super) number: u64,
+    pub(super) origin: Origin,
+}
+
+/// What the server calls the connection, as far as it says.
+#[derive(Clone, Default)]
+pub(super) struct Origin {
+    /// The process of the server: changes at every restart.
+    run_id: Option<Arc<str>>,
+    /// The connection's number in that process.
+    client_id: Option<i64>,
+}
+
+/// Pushes of the server, and the news that the connection has ended. A server
+/// without RESP3 sends neither: there the loss shows at the next command.
+pub(super) type Pushes = mpsc::UnboundedReceiver<PushInfo>;
+
+/// Connects, and makes the connection ready for commands: the lost connection
+/// before it is killed, so that nothing of it is applied any more (S7), and the
+/// scripts are loaded.
+pub(super) async fn open(
+    link: &Link,
+    number: u64,
+    lost: Option<&Origin>,
+) -> RedisResult<(Session, Pushes)> {
+    let (connection, pushes) = connect(&link.client, link.timeouts).await?;
+    let (client_id, run_id, _, _) = tokio::join!(
+        client_id(connection.clone()),
+        run_id(connection.clone()),
+        load(connection.clone(), RELEASE),
+        load(connection.clone(), EXTEND),
+    );
+    let origin = Origin { run_id, client_id };
+    let is_over = match lost {
+        Some(lost) => kill(connection.clone(), lost, &origin).await,
+        None => true,
+    };
+    if is_over {
+        link.expect_no_strays();
+    } else {
+        link.expect_strays();
+    }
+    let session = Session {
+        connection,
+        number,
+        origin,
+    };
+    Ok((session, pushes))
+}
+
+async fn connect(
+    client: &Client,
+    timeouts: Timeouts,
+) -> RedisResult<(MultiplexedConnection, Pushes)> {
+    match connect_with(client, ProtocolVersion::RESP3, timeouts).await {
+        Err(error) if speaks_no_resp3(&error) => {
+            tracing::debug!(%error, "no RESP3: going on with RESP2");
+            connect_with(client, ProtocolVersion::RESP2, timeouts).await
+        }
+        result => result,
+    }
+}
+
+async fn connect_with(
+    client: &Client,
+    protocol: ProtocolVersion,
+    timeouts: Timeouts,
+) -> RedisResult<(MultiplexedConnection, Pushes)> {
+    let (sender, pushes) = mpsc::unbounded_channel();
+    let mut config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(timeouts.connect))
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(QUEUE);
+    if protocol == ProtocolVersion::RESP3 {
+        config = config.set_push_sender(sender);
+    }
+    let info = client.get_connection_info();
+    let settings = info.redis_settings().clone().set_protocol(protocol);
+    let tcp = info.tcp_settings().clone().set_nodelay(true);
+    let info = info.clone().set_redis_settings(settings);
+    let client = Client::open(info.set_tcp_settings(tcp))?;
+    let connection = client
+        .get_multiplexed_async_connection_with_config(&config)
+        .await?;
+    Ok((connection, pushes))
+}
+
+/// Old servers don't know `HELLO`, proxies may refuse it, and an ACL may forbid
+/// it.
+fn speaks_no_resp3(error: &::redis::RedisError) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::RESP3NotSupported
+            | ErrorKind::Server(ServerErrorKind::NoPerm | ServerErrorKind::ResponseError)
+    ) || error.code() == Some("NOPROTO")
+}
+
+/// Whether the connection ended, if that is what a push says.
+pub(super) fn is_disconnection(push: &PushInfo) -> bool {
+    push.kind == PushKind::Disconnection
+}
+
+async fn client_id(connection: MultiplexedConnection) -> Option<i64> {
+    match ask(connection, cmd("CLIENT").arg("ID")).await {
+        Ok(Value::Int(id)) => Some(id),
+        _ => None,
+    }
+}
+
+async fn run_id(connection: MultiplexedConnection) -> Option<Arc<str>> {
+    let answer = ask(connection, cmd("INFO").arg("server")).await.ok()?;
+    let text: String = ::redis::from_redis_value(answer).ok()?;
+    let id = text.lines().find_map(|line| line.strip_prefix("run_id:"))?;
+    Some(id.trim().into())
+}
+
+/// A script that can't be loaded is sent whole when it is needed.
+async fn load(connection: MultiplexedConnection, script: &str) {
+    if let Err(error) = ask(connection, cmd("SCRIPT").arg("LOAD").arg(script)).await {
+        tracing::debug!(%error, "the script is not loaded in advance");
+    }
+}
+
+/// Ends the lost connection at the server; says whether nothing of it can be
+/// applied any more. The numbers of connections begin anew when the server is
+/// restarted, so a number is only used in the process that gave it.
+async fn kill(connection: MultiplexedConnection, lost: &Origin, origin: &Origin) -> bool {
+    let (Some(before), Some(now)) = (&lost.run_id, &origin.run_id) else {
+        return false;
+    };
+    if before != now {
+        return true;
+    }
+    let Some(id) = lost.client_id else {
+        return false;
+    };
+    ask(connection, cmd("CLIENT").arg("KILL").arg("ID").arg(id))
+        .await
+        .is_ok()
+}
+
+/// Asks for something on the connection; in order, like every command.
+pub(super) async fn ask(mut connection: MultiplexedConnection, cmd: &Cmd) -> RedisResult<Value> {
+    connection.send_packed_command(cmd).await?.extract_error()
+}

@@ -1,0 +1,7 @@
+-- Gives a lock a new time to live if it still has the owner's token.
+-- KEYS[1]: the lock; ARGV[1]: the token; ARGV[2]: milliseconds.
+-- 1: extended, 0: not the owner's.
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+  return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+end
+return 0

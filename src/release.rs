@@ -1,0 +1,146 @@
+//! A release under way: sent to all masters, confirmed by them, and never
+//! forgotten by those that have not.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::core::{MasterSet, ReleaseRound, ReleaseVerdict, Ttl, Vote};
+use crate::fanout::Fanout;
+use crate::master::{Command, Owed};
+use crate::redlock::Inner;
+use crate::report::RoundReport;
+
+/// The least time that stragglers have after the masters have decided, before
+/// they are settled in the background.
+const LEAST_GRACE: Duration = Duration::from_millis(5);
+
+/// A release that was sent. Dropping it goes on with it in the background: what
+/// the masters don't confirm in the time-out stays owed to them (S5, S6).
+pub(crate) struct Release {
+    runtime: Handle,
+    confirmation: Confirmation,
+}
+
+/// What is still to be heard of a release.
+struct Confirmation {
+    inner: Arc<Inner>,
+    command: Arc<Command>,
+    replies: Fanout,
+    /// The longest that the token's keys live.
+    ttl: Ttl,
+    /// The masters that may have the token.
+    asked: MasterSet,
+}
+
+impl Release {
+    pub(crate) fn send(
+        inner: Arc<Inner>,
+        runtime: Handle,
+        command: Arc<Command>,
+        ttl: Ttl,
+        asked: MasterSet,
+    ) -> Self {
+        let replies = Fanout::send(&inner.masters, &command, inner.clock);
+        Self {
+            runtime,
+            confirmation: Confirmation {
+                inner,
+                command,
+                replies,
+                ttl,
+                asked,
+            },
+        }
+    }
+
+    /// Waits until the masters have decided, within the master time-out, and
+    /// for as long again for the stragglers among them.
+    pub(crate) async fn confirm(&mut self) -> (ReleaseVerdict, RoundReport) {
+        let Confirmation { inner, replies, .. } = &mut self.confirmation;
+        let mut round = ReleaseRound::new(inner.settings.quorum);
+        for master in replies.not_asked() {
+            round.vote(master, Vote::Absent);
+        }
+        let started = Instant::now();
+        let mut limit = pin!(sleep(inner.settings.master_timeout));
+        let mut decided = false;
+        poll_fn(|context| {
+            let all = replies.poll_replies(context, |master, vote, _| {
+                round.vote(master, vote);
+            });
+            if all.is_ready() {
+                return Poll::Ready(());
+            }
+            if !decided && round.verdict() != ReleaseVerdict::Pending {
+                decided = true;
+                let grace = started.elapsed().max(LEAST_GRACE);
+                let end = limit.deadline().min(Instant::now() + grace);
+                limit.as_mut().reset(end);
+            }
+            limit.as_mut().poll(context)
+        })
+        .await;
+        let verdict = match round.verdict() {
+            ReleaseVerdict::Pending => round.close(),
+            decided => decided,
+        };
+        (verdict, replies.report(&inner.masters))
+    }
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        let confirmation = self.confirmation.take();
+        if confirmation.replies.is_complete() {
+            confirmation.owe_the_rest();
+        } else {
+            self.runtime.spawn(confirmation.settle());
+        }
+    }
+}
+
+impl Confirmation {
+    fn take(&mut self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            command: self.command.clone(),
+            replies: self.replies.take(),
+            ttl: self.ttl,
+            asked: self.asked,
+        }
+    }
+
+    /// Waits for the replies; what has not come in the time-out is owed.
+    async fn settle(mut self) {
+        let replies = poll_fn(|context| self.replies.poll_replies(context, |_, _, _| {}));
+        if timeout(self.inner.settings.master_timeout, replies)
+            .await
+            .is_err()
+        {
+            self.replies.time_out(&self.inner.masters);
+        }
+        self.owe_the_rest();
+    }
+
+    /// Leaves it to the masters that may have the token and have not confirmed
+    /// that they don't.
+    fn owe_the_rest(&self) {
+        let unanswered = self.replies.unanswered();
+        let until = Instant::now().checked_add(self.ttl.as_duration());
+        for (index, master) in self.inner.masters.iter().enumerate() {
+            if unanswered.contains(index) && self.asked.contains(index) {
+                master.owe(Owed {
+                    key: self.command.key.clone(),
+                    token: self.command.token,
+                    until,
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! A request for a lock: its options, and the loop of rounds that serves it.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep};
+
+use crate::acquire::take;
+use crate::core::{Backoff, Terms};
+use crate::error::{InvalidRequest, LockError};
+use crate::guard::Guard;
+use crate::redlock::Inner;
+
+/// How long a request waits for a lock that it can't have at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all: one attempt.
+    No,
+    /// Up to this long, and then for the attempt under way at most.
+    For(Duration),
+    /// Until it has the lock, however long the masters are down.
+    Forever,
+}
+
+impl From<Duration> for Wait {
+    fn from(duration: Duration) -> Self {
+        Wait::For(duration)
+    }
+}
+
+/// How a request tries again: after a pause of a random share of a bound that
+/// doubles with each failed attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Retry {
+    pub(crate) base: Duration,
+    pub(crate) cap: Duration,
+    pub(crate) attempts: Option<u32>,
+}
+
+impl Retry {
+    /// The bound of the first pause; the default is 5 ms.
+    pub fn base(mut self, base: Duration) -> Self {
+        self.base = base;
+        self
+    }
+
+    /// The bound that no pause exceeds; the default is 250 ms.
+    pub fn cap(mut self, cap: Duration) -> Self {
+        self.cap = cap;
+        self
+    }
+
+    /// At most this many attempts, the first included; the default is any
+    /// number of them, for as long as the request waits.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = Some(attempts);
+        self
+    }
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            base: Duration::from_millis(5),
+            cap: Duration::from_millis(250),
+            attempts: None,
+        }
+    }
+}
+
+/// A request for a lock, made by [`Redlock::lock`](crate::Redlock::lock).
+///
+/// Await it to wait for the lock within its [wait](Self::wait) and
+/// [retry](Self::retry), or call [`try_once`](Self::try_once).
+///
+/// # Errors
+///
+/// | variant of [`LockError`] | when |
+/// |---|---|
+/// | `Taken` | others hold it, and there is no waiting or no attempt left |
+/// | `NoQuorum` | so many masters can't be reached that no quorum is left |
+/// | `ValidityUsedUp` | a quorum took so long that nothing is left of the TTL |
+/// | `WaitedTooLong` | the wait is over; its source is what the last attempt came to |
+/// | `Invalid` | the request can't be served by any attempt; nothing was sent |
+/// | `NoRuntime` | it was polled outside of a tokio runtime; nothing was sent |
+///
+/// # Cancel safety
+///
+/// The future can be dropped at any time: what it may have set is released on
+/// all masters in the background (S17).
+#[must_use = "a request does nothing until it is awaited"]
+#[derive(Clone)]
+pub struct Request {
+    inner: Arc<Inner>,
+    resource: Arc<[u8]>,
+    ttl: Duration,
+    wait: Wait,
+    retry: Retry,
+}
+
+impl Request {
+    pub(crate) fn new(inner: Arc<Inner>, resource: &[u8]) -> Self {
+        let settings = &inner.settings;
+        Self {
+            resource: resource.into(),
+            ttl: settings.ttl,
+            wait: settings.wait,
+            retry: settings.retry,
+            inner,
+        }
+    }
+
+    /// The time to live of the lock's keys, in whole milliseconds; the rest is
+    /// cut off. The lock is valid for this, less the time that taking it took,
+    /// less the drift.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// How long to wait.
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.wait = wait.into();
+        self
+    }
+
+    /// How to try again while waiting.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Makes one attempt, without waiting for others to release the lock. It
+    /// takes at most the master time-out.
+    ///
+    /// # Errors
+    ///
+    /// As for the [request](Self), but never `WaitedTooLong`.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for the [request](Self).
+    pub async fn try_once(self) -> Result<Guard, LockError> {
+        self.wait(Wait::No).acquire().await
+    }
+
+    async fn acquire(self) -> Result<Guard, LockError> {
+        let terms = self.check()?;
+        let mut waiting = Waiting::begin(self.wait, self.retry)?;
+        let runtime = Handle::try_current().map_err(|_| LockError::NoRuntime)?;
+        loop {
+            match take(&self.inner, &runtime, &self.resource, terms).await {
+                Ok(guard) => return Ok(guard),
+                Err(refused) => waiting.pause_after(refused).await?,
+            }
+        }
+    }
+
+    /// Refuses what no attempt could serve.
+    fn check(&self) -> Result<Terms, InvalidRequest> {
+        if self.resource.is_empty() {
+            return Err(InvalidRequest::EmptyResource);
+        }
+        Ok(self.inner.settings.terms(self.ttl)?)
+    }
+}
+
+impl IntoFuture for Request {
+    type Output = Result<Guard, LockError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.acquire())
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("resource", &String::from_utf8_lossy(&self.resource))
+            .field("ttl", &self.ttl)
+            .field("wait", &self.wait)
+            .field("retry", &self.retry)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The waiting of one request: how long it has lasted, and how long it may.
+struct Waiting {
+    began: Instant,
+    wait: Wait,
+    backoff: Backoff,
+    attempts: u32,
+    most_attempts: Option<u32>,
+}
+
+impl Waiting {
+    fn begin(wait: Wait, retry: Retry) -> Result<Self, InvalidRequest> {
+        Ok(Self {
+            began: Instant::now(),
+            wait,
+            backoff: retry.backoff()?,
+            attempts: 0,
+            most_attempts: retry.attempts,
+        })
+    }
+
+    /// Pauses before the next attempt, or gives up.
+    async fn pause_after(&mut self, refused: LockError) -> Result<(), LockError> {
+        let failures = self.attempts;
+        self.attempts = self.attempts.saturating_add(1);
+        if self.wait == Wait::No || self.most_attempts.is_some_and(|most| self.attempts >= most) {
+            return Err(refused);
+        }
+        let waited = self.began.elapsed();
+        let left = match self.wait {
+            Wait::Forever => Duration::MAX,
+            Wait::For(longest) => longest.saturating_sub(waited),
+            Wait::No => Duration::ZERO,
+        };
+        if left.is_zero() {
+            return Err(LockError::WaitedTooLong {
+                waited,
+                attempts: self.attempts,
+                last: Box::new(refused),
+            });
+        }
+        self.tell(&refused, waited);
+        sleep(self.backoff.delay(failures, rand::random()).min(left)).await;
+        Ok(())
+    }
+
+    /// Waiting for masters that can't be reached is worth a word, once.
+    fn tell(&self, refused: &LockError, waited: Duration) {
+        if self.attempts == 1 && matches!(refused, LockError::NoQuorum { .. }) {
+            tracing::warn!(%refused, "waiting for a quorum of masters");
+        } else {
+            tracing::trace!(%refused, attempts = self.attempts, ?waited, "trying again");
+        }
+    }
+}

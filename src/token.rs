@@ -1,0 +1,57 @@
+//! The identity of one round's owner.
+
+use std::fmt;
+
+use uuid::Uuid;
+
+/// The value that a lock has on its masters: 32 hexadecimal digits with 122
+/// random bits, fresh for every round (S4).
+///
+/// It tells owners apart. It can't order them: for that there are fencing
+/// tokens.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Token([u8; 32]);
+
+impl Token {
+    pub(crate) fn fresh() -> Self {
+        let mut digits = [0; 32];
+        Uuid::new_v4().simple().encode_lower(&mut digits);
+        Self(digits)
+    }
+
+    /// The token as it is stored.
+    pub(crate) fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("hexadecimal digits are UTF-8")
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Token({})", self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn s04_fresh_tokens_differ_in_122_bits() {
+        let tokens: Vec<u128> = (0..4_096)
+            .map(|_| u128::from_str_radix(Token::fresh().as_str(), 16).unwrap())
+            .collect();
+        assert_eq!(tokens.iter().collect::<HashSet<_>>().len(), tokens.len());
+
+        let ever_set = tokens.iter().fold(0, |bits, token| bits | token);
+        let always_set = tokens.iter().fold(u128::MAX, |bits, token| bits & token);
+        assert_eq!((ever_set & !always_set).count_ones(), 122);
+    }
+}
