@@ -53,7 +53,6 @@ pub struct Builder {
 /// A master that is yet to be built.
 #[derive(Clone)]
 pub(crate) enum Source {
-    #[cfg(feature = "redis")]
     Redis(crate::master::RedisSource),
     #[cfg(feature = "testing")]
     Memory(crate::master::MemoryMaster),
@@ -228,17 +227,14 @@ impl fmt::Debug for Builder {
 impl Source {
     fn address(&self) -> Arc<str> {
         match self {
-            #[cfg(feature = "redis")]
             Source::Redis(source) => source.address(),
             #[cfg(feature = "testing")]
             Source::Memory(master) => master.address().clone(),
         }
     }
 
-    #[cfg_attr(not(feature = "redis"), allow(unused_variables))]
     fn open(self, command: Duration, connect: Duration) -> Arc<dyn Master> {
         match self {
-            #[cfg(feature = "redis")]
             Source::Redis(source) => source.open(crate::master::Timeouts { command, connect }),
             #[cfg(feature = "testing")]
             Source::Memory(master) => Arc::new(master),
@@ -252,7 +248,6 @@ impl Source {
 fn clock_for(sources: &[Source]) -> Clock {
     let in_process = sources.iter().find_map(|source| match source {
         Source::Memory(master) => Some(master.origin()),
-        #[cfg(feature = "redis")]
         Source::Redis(_) => None,
     });
     in_process.map_or(Clock::System, Clock::Tokio)

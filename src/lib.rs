@@ -3,34 +3,34 @@
 
 pub mod core;
 
-#[cfg(feature = "driver")]
+#[cfg(feature = "redis")]
 mod acquire;
-#[cfg(feature = "driver")]
+#[cfg(feature = "redis")]
 mod claim;
-#[cfg(feature = "driver")]
+#[cfg(feature = "redis")]
 mod clock;
-#[cfg(feature = "driver")]
+#[cfg(feature = "redis")]
 mod config;
-#[cfg(feature = "driver")]
+#[cfg(feature = "redis")]
 mod error;
-#[cfg(feature = "driver")]
+#[cfg(feature = "redis")]
 mod fanout;
-#[cfg(feature = "driver")]
+#[cfg(feature = "redis")]
 mod guard;
-#[cfg(feature = "driver")]
+#[cfg(feature = "redis")]
 mod master;
-#[cfg(feature = "driver")]
+#[cfg(feature = "redis")]
 mod redlock;
-#[cfg(feature = "driver")]
+#[cfg(feature = "redis")]
 mod release;
-#[cfg(feature = "driver")]
+#[cfg(feature = "redis")]
 mod report;
-#[cfg(feature = "driver")]
+#[cfg(feature = "redis")]
 mod request;
-#[cfg(feature = "driver")]
+#[cfg(feature = "redis")]
 mod token;
 
-#[cfg(feature = "driver")]
+#[cfg(feature = "redis")]
 pub use crate::{
     config::{Builder, ConfigError, InvalidRetry, InvalidTime},
     core::Vote,

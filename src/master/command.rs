@@ -12,7 +12,6 @@ pub(crate) struct Command {
     /// The lock's key: the prefix and the resource.
     pub(crate) key: Arc<[u8]>,
     pub(crate) token: Token,
-    #[cfg(feature = "redis")]
     wire: OnceLock<super::redis::Wire>,
 }
 
@@ -33,13 +32,11 @@ impl Command {
             action,
             key,
             token,
-            #[cfg(feature = "redis")]
             wire: OnceLock::new(),
         })
     }
 
     /// The command as it goes over the wire: built once for all masters.
-    #[cfg(feature = "redis")]
     pub(crate) fn wire(&self) -> &super::redis::Wire {
         self.wire.get_or_init(|| super::redis::Wire::of(self))
     }

@@ -14,14 +14,12 @@ mod fault;
 #[cfg(feature = "testing")]
 mod memory;
 mod owed;
-#[cfg(feature = "redis")]
 mod redis;
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-#[cfg(feature = "redis")]
 pub(crate) use self::redis::{RedisSource, Timeouts};
 pub(crate) use command::{Action, Command};
 pub use fault::Fault;
