@@ -9,7 +9,6 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use support::fleet::Fleet;
-use support::masters::{shared, unique};
 use support::server::{DURABLE, Server};
 use support::{inspect, wait};
 
@@ -245,22 +244,6 @@ async fn a_key_that_stays_is_not_free() {
     let fleet = Fleet::start(2).await;
     set(&fleet[1].url(), "key").await;
     fleet.assert_free("key", Duration::from_millis(20)).await;
-}
-
-#[tokio::test]
-async fn shared_masters_are_the_same_for_all() {
-    let masters = shared().await;
-    let resource = unique("shared");
-    set(&masters.urls()[4], &resource).await;
-    let held = shared().await.get(&resource).await;
-    assert_eq!(held, [None, None, None, None, Some(b"value".to_vec())]);
-    inspect::ask::<()>(&masters.urls()[4], redis::cmd("DEL").arg(&resource)).await;
-    masters.assert_free(&resource, Duration::ZERO).await;
-}
-
-#[test]
-fn unique_names_differ() {
-    assert_ne!(unique("name"), unique("name"));
 }
 
 #[tokio::test]
