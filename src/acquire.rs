@@ -1,15 +1,14 @@
 //! One attempt to take a lock: the algorithm of the Redlock page.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
 use tokio::runtime::Handle;
-use tokio::time::timeout;
 
 use crate::claim::Claim;
 use crate::core::{AcquireRound, AcquireVerdict, Lease, Refusal, Terms, Vote};
 use crate::error::LockError;
+use crate::fanout::within;
 use crate::guard::Guard;
 use crate::redlock::Inner;
 
@@ -38,14 +37,14 @@ async fn decide(claim: &mut Claim, terms: Terms) -> Result<Lease, Refusal> {
     for master in takes.not_asked() {
         round.vote(master, Vote::Absent, started);
     }
-    let deciding = poll_fn(|context| {
+    let limit = inner.settings.master_timeout.min(terms.window());
+    let decided = within(limit, |context| {
         let _ = takes.poll_replies(context, |master, vote, now| {
             round.vote(master, vote, now);
         });
         verdict(&round)
     });
-    let limit = inner.settings.master_timeout.min(terms.window());
-    if let Ok(decided) = timeout(limit, deciding).await {
+    if let Some(decided) = decided.await {
         return decided;
     }
     takes.time_out(&inner.masters);

@@ -1,9 +1,13 @@
 //! One command to all masters at once, and their replies as they come.
 
+use std::future::poll_fn;
 use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+
+use tokio::task::yield_now;
+use tokio::time::timeout;
 
 use crate::clock::Clock;
 use crate::core::{MasterSet, Moment, Vote};
@@ -111,6 +115,15 @@ impl Fanout {
         }
     }
 
+    /// Waits for the replies that have not come, and counts those that don't in
+    /// this time as timed out.
+    pub(crate) async fn settle(&mut self, masters: &[Arc<dyn Master>], limit: Duration) {
+        let all = within(limit, |context| self.poll_replies(context, |_, _, _| {}));
+        if all.await.is_none() {
+            self.time_out(masters);
+        }
+    }
+
     /// Drops the replies that have not come.
     pub(crate) fn drop_pending(&mut self) {
         for slot in &mut self.slots {
@@ -199,6 +212,24 @@ impl Slot {
             },
         }
     }
+}
+
+/// Waits for something within a limit. A process that was held up for longer
+/// than that finds both the limit reached and the replies there, unread: so
+/// before giving up, it lets the runtime read them.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    mut look: impl FnMut(&mut Context<'_>) -> Poll<T>,
+) -> Option<T> {
+    if let Ok(found) = timeout(limit, poll_fn(&mut look)).await {
+        return Some(found);
+    }
+    yield_now().await;
+    poll_fn(|context| match look(context) {
+        Poll::Ready(found) => Poll::Ready(Some(found)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 fn vote(reply: &Reply) -> Vote {

@@ -1,17 +1,14 @@
 //! A lock that is held.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::time::timeout;
-
 use crate::claim::Claim;
 use crate::core::{ExtendRound, ExtendVerdict, Lease, Moment, ReleaseVerdict, Terms, Vote};
 use crate::error::{ExtendError, LeaseTooShort, ReleaseError};
-use crate::fanout::Fanout;
+use crate::fanout::{Fanout, within};
 use crate::redlock::Inner;
 use crate::report::RoundReport;
 
@@ -146,7 +143,7 @@ impl Guard {
         for master in replies.not_asked() {
             round.vote(master, Vote::Absent, started);
         }
-        let deciding = poll_fn(|context| {
+        let decided = within(round_limit(inner, old, started), |context| {
             let _ = replies.poll_replies(context, |master, vote, now| {
                 round.vote(master, vote, now);
             });
@@ -155,8 +152,7 @@ impl Guard {
                 _ => Poll::Ready(()),
             }
         });
-        let left = round_limit(inner, old, started);
-        if timeout(left, deciding).await.is_err() {
+        if decided.await.is_none() {
             replies.time_out(&inner.masters);
             round.close(inner.clock.now());
         }
@@ -178,10 +174,9 @@ impl Guard {
         }
         let inner = self.inner().clone();
         self.claim.runtime().spawn(async move {
-            let rest = poll_fn(|context| replies.poll_replies(context, |_, _, _| {}));
-            if timeout(inner.settings.master_timeout, rest).await.is_err() {
-                replies.time_out(&inner.masters);
-            }
+            replies
+                .settle(&inner.masters, inner.settings.master_timeout)
+                .await;
         });
     }
 

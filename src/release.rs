@@ -1,17 +1,15 @@
 //! A release under way: sent to all masters, confirmed by them, and never
 //! forgotten by those that have not.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::Instant;
 
 use crate::core::{MasterSet, ReleaseRound, ReleaseVerdict, Ttl, Vote};
-use crate::fanout::Fanout;
+use crate::fanout::{Fanout, within};
 use crate::master::{Command, Owed};
 use crate::redlock::Inner;
 use crate::report::RoundReport;
@@ -68,24 +66,21 @@ impl Release {
             round.vote(master, Vote::Absent);
         }
         let started = Instant::now();
-        let mut limit = pin!(sleep(inner.settings.master_timeout));
-        let mut decided = false;
-        poll_fn(|context| {
+        let limit = inner.settings.master_timeout;
+        let decided = within(limit, |context| {
             let all = replies.poll_replies(context, |master, vote, _| {
                 round.vote(master, vote);
             });
-            if all.is_ready() {
-                return Poll::Ready(());
+            match round.verdict() {
+                ReleaseVerdict::Pending => all,
+                _ => Poll::Ready(()),
             }
-            if !decided && round.verdict() != ReleaseVerdict::Pending {
-                decided = true;
-                let grace = started.elapsed().max(LEAST_GRACE);
-                let end = limit.deadline().min(Instant::now() + grace);
-                limit.as_mut().reset(end);
-            }
-            limit.as_mut().poll(context)
-        })
-        .await;
+        });
+        if decided.await.is_some() && !replies.is_complete() {
+            let taken = started.elapsed();
+            let grace = taken.max(LEAST_GRACE).min(limit.saturating_sub(taken));
+            within(grace, |context| replies.poll_replies(context, |_, _, _| {})).await;
+        }
         let verdict = match round.verdict() {
             ReleaseVerdict::Pending => round.close(),
             decided => decided,
@@ -118,13 +113,8 @@ impl Confirmation {
 
     /// Waits for the replies; what has not come in the time-out is owed.
     async fn settle(mut self) {
-        let replies = poll_fn(|context| self.replies.poll_replies(context, |_, _, _| {}));
-        if timeout(self.inner.settings.master_timeout, replies)
-            .await
-            .is_err()
-        {
-            self.replies.time_out(&self.inner.masters);
-        }
+        let limit = self.inner.settings.master_timeout;
+        self.replies.settle(&self.inner.masters, limit).await;
         self.owe_the_rest();
     }
 

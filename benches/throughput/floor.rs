@@ -1,0 +1,83 @@
+//! The floor: the same commands by the redis crate alone. Nothing that keeps
+//! the order of the algorithm can be faster than this.
+
+use futures::stream::{FuturesUnordered, StreamExt};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, Script, Value};
+use uuid::Uuid;
+
+const RELEASE: &str =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+const TTL_MILLIS: u64 = 10_000;
+
+/// One connection to each master, and the script loaded.
+#[derive(Clone)]
+pub struct Floor {
+    masters: Vec<MultiplexedConnection>,
+    release: String,
+}
+
+impl Floor {
+    pub async fn connect(urls: &[String]) -> Self {
+        let mut masters = Vec::new();
+        let script = Script::new(RELEASE);
+        for url in urls {
+            let mut master = connect(url).await;
+            script
+                .load_async(&mut master)
+                .await
+                .expect("the script loads");
+            masters.push(master);
+        }
+        Self {
+            masters,
+            release: script.get_hash().to_owned(),
+        }
+    }
+
+    /// SET to all at once, on after a quorum of grants; then the release script
+    /// to all, awaited by all. No straggler is dropped.
+    pub async fn cycle(&self, resource: &str) {
+        let token = Uuid::new_v4().simple().to_string();
+        let mut set = Cmd::new();
+        set.arg("SET").arg(resource).arg(&token);
+        set.arg("NX").arg("PX").arg(TTL_MILLIS);
+        let mut release = Cmd::new();
+        release.arg("EVALSHA").arg(&self.release);
+        release.arg(1).arg(resource).arg(&token);
+
+        let mut takes = self.to_all(&set);
+        let mut grants = 0;
+        while grants <= self.masters.len() / 2 {
+            let reply = takes.next().await.expect("a quorum grants");
+            grants += usize::from(reply == Value::Okay);
+        }
+        let mut releases = self.to_all(&release);
+        while let Some(reply) = releases.next().await {
+            assert_eq!(reply, Value::Int(1));
+        }
+        while takes.next().await.is_some() {}
+    }
+
+    fn to_all(&self, command: &Cmd) -> FuturesUnordered<impl Future<Output = Value>> {
+        let ask = |master: &MultiplexedConnection| {
+            let mut master = master.clone();
+            async move {
+                let reply = master.send_packed_command(command).await;
+                reply.expect("healthy masters answer")
+            }
+        };
+        self.masters.iter().map(ask).collect()
+    }
+}
+
+async fn connect(url: &str) -> MultiplexedConnection {
+    let info = url.into_connection_info().expect("a URL of a master");
+    let tcp = info.tcp_settings().clone().set_nodelay(true);
+    let client = Client::open(info.set_tcp_settings(tcp)).expect("a client");
+    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    client
+        .get_multiplexed_async_connection_with_config(&config)
+        .await
+        .expect("a healthy master")
+}

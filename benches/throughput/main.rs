@@ -1,0 +1,103 @@
+//! Acquire and release on five real masters, beside the floor: the redis crate
+//! alone. Both run in turns in one process, so that the machine's noise hits
+//! them alike; the ratio is the median over the turns.
+//!
+//! `cargo bench --bench throughput`, or `make bench`.
+
+mod floor;
+#[path = "../../tests/support/mod.rs"]
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use floor::Floor;
+use redquorum::Redlock;
+use support::fleet::Fleet;
+
+const TURNS: usize = 11;
+const TURN: Duration = Duration::from_millis(400);
+
+/// What is measured: one of two ways to take a lock and release it.
+#[derive(Clone)]
+enum Subject {
+    Floor(Floor),
+    Redquorum(Redlock),
+}
+
+impl Subject {
+    fn name(&self) -> &'static str {
+        match self {
+            Subject::Floor(_) => "floor",
+            Subject::Redquorum(_) => "redquorum",
+        }
+    }
+
+    async fn cycle(&self, resource: &str) {
+        match self {
+            Subject::Floor(floor) => floor.cycle(resource).await,
+            Subject::Redquorum(redlock) => {
+                let lock = redlock.lock(resource).await.expect("nobody else asks");
+                lock.release().await.expect("it was held");
+            }
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    let masters = Fleet::start(5).await;
+    let floor = Subject::Floor(Floor::connect(&masters.urls()).await);
+    let redlock = Redlock::builder()
+        .masters(masters.urls())
+        .build()
+        .expect("five masters");
+    let redquorum = Subject::Redquorum(redlock);
+    println!(
+        "tasks  floor cycles/s  redquorum cycles/s  ratio (min, median, max of {TURNS} turns)"
+    );
+    for tasks in [1, 8, 64, 512] {
+        compare(tasks, &floor, &redquorum).await;
+    }
+}
+
+async fn compare(tasks: usize, floor: &Subject, redquorum: &Subject) {
+    let mut turns = Vec::new();
+    throughput(tasks, floor).await;
+    throughput(tasks, redquorum).await;
+    for _ in 0..TURNS {
+        let floor = throughput(tasks, floor).await;
+        let redquorum = throughput(tasks, redquorum).await;
+        turns.push((redquorum / floor, floor, redquorum));
+    }
+    turns.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (median, floor, redquorum) = turns[TURNS / 2];
+    let (least, most) = (turns[0].0, turns[TURNS - 1].0);
+    println!("{tasks:>5}  {floor:>14.0}  {redquorum:>18.0}  {least:.3} {median:.3} {most:.3}");
+}
+
+/// Cycles a second by this many tasks, each on a resource of its own.
+async fn throughput(tasks: usize, subject: &Subject) -> f64 {
+    let cycles = Arc::new(AtomicU64::new(0));
+    let over = Arc::new(AtomicBool::new(false));
+    let started = Instant::now();
+    let running: Vec<_> = (0..tasks)
+        .map(|task| {
+            let (subject, cycles, over) = (subject.clone(), cycles.clone(), over.clone());
+            tokio::spawn(async move {
+                let resource = format!("bench:{}:{task}", subject.name());
+                while !over.load(Ordering::Relaxed) {
+                    subject.cycle(&resource).await;
+                    cycles.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    tokio::time::sleep(TURN).await;
+    over.store(true, Ordering::Relaxed);
+    for task in running {
+        task.await.expect("the task ran through");
+    }
+    cycles.load(Ordering::Relaxed) as f64 / started.elapsed().as_secs_f64()
+}
