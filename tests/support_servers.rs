@@ -113,7 +113,7 @@ async fn a_server_with_a_password_has_it_in_its_url() {
 
 #[tokio::test]
 #[should_panic(expected = "redis-server ended")]
-async fn a_server_that_can_not_start_says_why() {
+async fn a_server_that_cannot_start_says_why() {
     Server::start_with(&["--maxmemory", "nonsense"]).await;
 }
 
