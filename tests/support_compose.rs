@@ -22,13 +22,16 @@ async fn ways() -> (String, SocketAddr, SocketAddr) {
 }
 
 fn connect(addr: SocketAddr) -> Result<TcpStream, Error> {
-    let stream = TcpStream::connect_timeout(&addr, A_WHILE)?;
-    stream.set_read_timeout(Some(A_WHILE))?;
-    Ok(stream)
+    TcpStream::connect_timeout(&addr, A_WHILE)
 }
 
-fn ping(mut stream: &TcpStream) -> Result<(), Error> {
+fn ping(mut stream: &TcpStream, limit: Duration) -> Result<(), Error> {
     stream.write_all(b"PING\r\n")?;
+    pong(stream, limit)
+}
+
+fn pong(mut stream: &TcpStream, limit: Duration) -> Result<(), Error> {
+    stream.set_read_timeout(Some(limit))?;
     stream.read_exact(&mut [0; 7])
 }
 
@@ -38,7 +41,11 @@ fn is_silent(result: Result<(), Error>) -> bool {
 }
 
 async fn answers_again(addr: SocketAddr) {
-    let answers = async || connect(addr).and_then(|stream| ping(&stream)).is_ok();
+    let answers = async || {
+        connect(addr)
+            .and_then(|stream| ping(&stream, A_WHILE))
+            .is_ok()
+    };
     eventually("it answers again", SOON, answers).await;
 }
 
@@ -48,12 +55,12 @@ async fn a_frozen_master_is_silent_and_goes_on() {
     let (container, published, direct) = ways().await;
     for addr in [published, direct] {
         let present = connect(addr).unwrap();
-        ping(&present).unwrap();
+        ping(&present, SOON).unwrap();
         let fault = pause(&container);
-        assert!(is_silent(ping(&present)));
-        assert!(is_silent(ping(&connect(addr).unwrap())));
+        assert!(is_silent(ping(&present, A_WHILE)));
+        assert!(is_silent(ping(&connect(addr).unwrap(), A_WHILE)));
         fault.end();
-        ping(&present).unwrap();
+        ping(&present, SOON).unwrap();
     }
 }
 
@@ -62,9 +69,9 @@ async fn a_frozen_master_is_silent_and_goes_on() {
 async fn a_cut_closes_and_refuses_what_comes_through_the_published_port() {
     let (container, published, _) = ways().await;
     let present = connect(published).unwrap();
-    ping(&present).unwrap();
+    ping(&present, SOON).unwrap();
     let fault = cut(&container);
-    let error = ping(&present).unwrap_err();
+    let error = ping(&present, SOON).unwrap_err();
     assert!(!is_silent(Err(error)));
     assert_eq!(
         connect(published).unwrap_err().kind(),
@@ -78,15 +85,14 @@ async fn a_cut_closes_and_refuses_what_comes_through_the_published_port() {
 #[ignore = "needs the containers of scripts/test-compose"]
 async fn a_cut_is_a_silent_partition_at_the_own_address() {
     let (container, _, direct) = ways().await;
-    let mut present = connect(direct).unwrap();
-    ping(&present).unwrap();
+    let present = connect(direct).unwrap();
+    ping(&present, SOON).unwrap();
     let fault = cut(&container);
-    assert!(is_silent(ping(&present)));
+    assert!(is_silent(ping(&present, A_WHILE)));
     assert!(is_silent(connect(direct).map(drop)));
     fault.end();
     // What was sent during the partition is answered after it.
-    present.set_read_timeout(Some(SOON)).unwrap();
-    present.read_exact(&mut [0; 7]).unwrap();
+    pong(&present, SOON).unwrap();
     answers_again(direct).await;
 }
 

@@ -150,6 +150,11 @@ impl Proxy {
     /// Refuses new connections, once this returns; the present ones go on.
     pub async fn refuse(&self) {
         self.listens(false).await;
+        // A child that another thread is just starting has a copy of the closed listener until it
+        // executes its program, and as long as that is open, connections are taken.
+        while TcpStream::connect(self.addr).await.is_ok() {
+            sleep(Duration::from_millis(1)).await;
+        }
     }
 
     /// Accepts new connections again, once this returns.
