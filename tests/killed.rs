@@ -57,22 +57,27 @@ async fn with_three_refusing_connections_a_try_names_them_at_once() {
     let refused = redlock.lock("a").try_once().await.unwrap_err();
     let took = started.elapsed();
     assert!(took < Duration::from_millis(10), "{took:?}");
-    let LockError::NoQuorum { needed: 3, report, .. } = &refused else {
+    let LockError::NoQuorum {
+        needed: 3, report, ..
+    } = &refused
+    else {
         panic!("{refused}");
     };
     for (master, report) in report.masters().iter().enumerate() {
         assert_eq!(report.fault.is_some(), master < 3, "{refused}");
         assert!(refused.to_string().contains(&*report.address));
     }
-    assert!(support::wait::until(SECOND, async || {
-        let refused = redlock.lock("a").try_once().await.unwrap_err();
-        let report = refused.report().unwrap().masters();
-        report[..3].iter().all(|master| match &master.fault {
-            Some(Fault::Unreachable { cause }) => cause.contains("refused"),
-            _ => false,
+    assert!(
+        support::wait::until(SECOND, async || {
+            let refused = redlock.lock("a").try_once().await.unwrap_err();
+            let report = refused.report().unwrap().masters();
+            report[..3].iter().all(|master| match &master.fault {
+                Some(Fault::Unreachable { cause }) => cause.contains("refused"),
+                _ => false,
+            })
         })
-    })
-    .await);
+        .await
+    );
     for master in 3..5 {
         assert!(fleet[master].keys().await.is_empty());
     }

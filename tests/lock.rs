@@ -60,7 +60,10 @@ async fn nobody_else_gets_it() {
     let lock = here.lock(&resource).await.unwrap();
 
     let refused = there.lock(&resource).try_once().await.unwrap_err();
-    assert!(matches!(refused, LockError::Taken { needed: 3, .. }), "{refused}");
+    assert!(
+        matches!(refused, LockError::Taken { needed: 3, .. }),
+        "{refused}"
+    );
     assert!(refused.report().unwrap().count(Vote::No) >= 3);
     let refused = here.lock(&resource).wait(SECOND / 20).await.unwrap_err();
     let LockError::WaitedTooLong { waited, last, .. } = refused else {
@@ -101,7 +104,12 @@ async fn a_waiter_gets_it_when_it_expires() {
 #[tokio::test]
 async fn s09_s10_an_extension_outlives_the_first_ttl() {
     let resource = unique("lock");
-    let lock = redlock().await.lock(&resource).ttl(SECOND / 2).await.unwrap();
+    let lock = redlock()
+        .await
+        .lock(&resource)
+        .ttl(SECOND / 2)
+        .await
+        .unwrap();
     let left = lock.extend(10 * SECOND).await.unwrap();
     assert!(left > 9 * SECOND && left < 10 * SECOND);
     tokio::time::sleep(SECOND / 2).await;
@@ -141,7 +149,8 @@ async fn a_prefix_goes_before_the_resource() {
     let redlock = builder
         .master_timeout(PATIENT)
         .key_prefix("app:")
-        .build().unwrap();
+        .build()
+        .unwrap();
     let resource = unique("lock");
     let lock = redlock.lock(&resource).await.unwrap();
     assert_eq!(lock.resource(), resource.as_bytes());
@@ -156,7 +165,8 @@ async fn one_master_is_a_simple_lock() {
     let redlock = Redlock::builder()
         .masters([url])
         .master_timeout(PATIENT)
-        .build().unwrap();
+        .build()
+        .unwrap();
     let resource = unique("lock");
     let lock = redlock.lock(&resource).await.unwrap();
     let refused = redlock.lock(&resource).try_once().await.unwrap_err();
@@ -171,7 +181,8 @@ async fn clients_of_the_redis_crate_are_masters_too() {
     let redlock = Redlock::builder()
         .redis_clients(clients)
         .master_timeout(PATIENT)
-        .build().unwrap();
+        .build()
+        .unwrap();
     let lock = redlock.lock(unique("lock")).await.unwrap();
     assert_eq!(lock.release().await.unwrap().masters, 5);
 }

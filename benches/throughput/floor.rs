@@ -12,13 +12,13 @@ const TTL_MILLIS: u64 = 10_000;
 
 /// One connection to each master, and the script loaded.
 #[derive(Clone)]
-pub struct Floor {
+pub(crate) struct Floor {
     masters: Vec<MultiplexedConnection>,
     release: String,
 }
 
 impl Floor {
-    pub async fn connect(urls: &[String]) -> Self {
+    pub(crate) async fn connect(urls: &[String]) -> Self {
         let mut masters = Vec::new();
         let script = Script::new(RELEASE);
         for url in urls {
@@ -37,7 +37,7 @@ impl Floor {
 
     /// SET to all at once, on after a quorum of grants; then the release script
     /// to all, awaited by all. No straggler is dropped.
-    pub async fn cycle(&self, resource: &str) {
+    pub(crate) async fn cycle(&self, resource: &str) {
         let token = Uuid::new_v4().simple().to_string();
         let mut set = Cmd::new();
         set.arg("SET").arg(resource).arg(&token);

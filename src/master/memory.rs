@@ -291,13 +291,14 @@ impl Memory {
         self.lost.clear();
     }
 
-    /// Why a command is not sent, if it isn't.
-    fn refusal(&self, action: Action) -> Option<Fault> {
+    /// Why no answer to a command is awaited, if none is. A release is sent all
+    /// the same where there is a connection.
+    fn refusal(&self) -> Option<Fault> {
         match (self.reach, self.silent) {
             (Reach::CutOff, _) => Some(Fault::Unreachable {
                 cause: "cut off".into(),
             }),
-            (_, Some(since)) if action != Action::Release => Some(Fault::Silent {
+            (_, Some(since)) => Some(Fault::Silent {
                 since: since.elapsed(),
             }),
             _ => None,
@@ -312,8 +313,12 @@ impl Master for MemoryMaster {
 
     fn send(&self, command: &Arc<Command>) -> Sent {
         let mut memory = self.memory();
-        if let Some(fault) = memory.refusal(command.action) {
-            return Sent::Not(fault);
+        let refusal = memory.refusal();
+        let releases = command.action == Action::Release;
+        if let Some(fault) = &refusal
+            && !(releases && matches!(fault, Fault::Silent { .. }))
+        {
+            return Sent::Not(fault.clone());
         }
         let (answer, reply) = oneshot::channel();
         let delay = memory.delay;
@@ -329,6 +334,9 @@ impl Master for MemoryMaster {
             });
         }
         memory.catch_up(Instant::now());
+        if let Some(fault) = refusal {
+            return Sent::Not(fault);
+        }
         Sent::Pending(Box::pin(answered(self.clone(), arrives, reply, delay)))
     }
 

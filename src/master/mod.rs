@@ -69,6 +69,7 @@ pub(crate) enum Answer {
 pub(crate) enum Sent {
     /// It is on the queue, or will be as soon as there is a connection.
     Pending(Pending),
-    /// It was not sent, and never will be.
+    /// Its answer is not to be had: it was not sent or, if it is a release for a
+    /// master that is silent, it was sent all the same.
     Not(Fault),
 }

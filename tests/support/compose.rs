@@ -1,15 +1,9 @@
 //! The masters of `docker-compose.yml`, and what Docker can do to them.
 //!
-//! How a cut looks depends on the way to the master (measured on Docker 20.10 on Linux):
-//!
-//! - Through the published port (the URLs of `REDQUORUM_TEST_MASTERS`) Docker's own proxy answers,
-//!   and it goes with the network: present connections are *closed* and new ones *refused*, both at
-//!   once. When the container joins again, the same port is there again.
-//! - Through the container's [own address](direct_url), which only a Linux host can reach, a cut is
-//!   a silent partition: nothing answers, new connections time out, and present ones go on, with
-//!   what was sent in between, when the container has joined again.
-//!
-//! A frozen container is silent on both ways; new connections are accepted.
+//! The masters are reached through their published ports alone. There Docker's own proxy answers,
+//! and it goes with the network (measured on Docker 20.10 on Linux): at a cut, present connections
+//! are *closed* and new ones *refused*, both at once; when the container joins again, the same port
+//! is there again. A frozen container is silent, and new connections to it are accepted.
 
 use std::process::Command;
 
@@ -43,15 +37,6 @@ pub fn cut(container: &str) -> Fault {
     );
     docker(&["network", "disconnect", &network, container]).unwrap();
     Fault::undone_by(&["network", "connect", &network, container])
-}
-
-/// The URL of the master at the container's own address, to ask for while it is connected.
-pub fn direct_url(container: &str) -> String {
-    let address = inspect(
-        container,
-        "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}",
-    );
-    format!("redis://{address}:6379")
 }
 
 impl Fault {

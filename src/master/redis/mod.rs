@@ -55,7 +55,10 @@ impl RedisMaster {
         let releases = command.action == Action::Release;
         match state {
             State::Up(session) => self.dispatch(session, command),
-            State::Silent { session, .. } if releases => self.dispatch(session, command),
+            State::Silent { session, .. } if releases => {
+                wire::send_blindly(&session.connection, command);
+                Sent::Not(state.fault())
+            }
             State::Connecting if !releases => Sent::Pending(Box::pin(send_when_connected(
                 self.link.clone(),
                 command.clone(),

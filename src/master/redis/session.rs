@@ -97,7 +97,10 @@ async fn connect_with(
         config = config.set_push_sender(sender);
     }
     let info = client.get_connection_info();
+    // The name of the library would take one more permission, and is unknown to
+    // servers before 7.2.
     let settings = info.redis_settings().clone().set_protocol(protocol);
+    let settings = settings.set_skip_set_lib_name();
     let tcp = info.tcp_settings().clone().set_nodelay(true);
     let info = info.clone().set_redis_settings(settings);
     let client = Client::open(info.set_tcp_settings(tcp))?;

@@ -2,6 +2,7 @@ use std::sync::OnceLock;
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{Cmd, RedisError, RedisResult, Script, ServerErrorKind, Value, cmd};
+use futures::FutureExt;
 
 use crate::master::{Action, Answer, Command, EXTEND, Fault, RELEASE, Reply};
 
@@ -25,7 +26,7 @@ pub(super) async fn ask(connection: &mut MultiplexedConnection, command: &Comman
     if is_no_script(&answer) {
         answer = connection.send_packed_command(&in_full(command)).await;
     }
-    read(answer)
+    read(command.action, answer)
 }
 
 /// Taking is a plain command: a script would have to be sent again when the
@@ -81,6 +82,17 @@ fn script(action: Action) -> &'static Script {
     }
 }
 
+/// Puts the command on the connection's queue without waiting for an answer: a
+/// stopped server executes it when it goes on, even if this process has ended
+/// by then.
+pub(super) fn send_blindly(connection: &MultiplexedConnection, command: &Command) {
+    let mut cmd = command.wire().0.clone();
+    cmd.set_no_response(true);
+    let mut connection = connection.clone();
+    // Polled once, it is queued; if the queue is full, it is not sent.
+    let _ = connection.send_packed_command(&cmd).now_or_never();
+}
+
 fn is_no_script(answer: &RedisResult<Value>) -> bool {
     match answer {
         Ok(Value::ServerError(error)) => error.kind() == Some(ServerErrorKind::NoScript),
@@ -89,15 +101,18 @@ fn is_no_script(answer: &RedisResult<Value>) -> bool {
     }
 }
 
-/// What the answer means.
-fn read(answer: RedisResult<Value>) -> Reply {
-    match answer.and_then(Value::extract_error) {
-        Ok(Value::Okay | Value::Int(1)) => Ok(Answer::Yes),
-        Ok(Value::Nil | Value::Int(0)) => Ok(Answer::No),
-        Ok(other) => Err(Fault::Rejected {
-            cause: format!("an answer that was not expected: {other:?}").into(),
+/// What the answer means. One that the command can't have is taken for the sign
+/// of a connection whose answers are out of step: it is not used any more.
+fn read(action: Action, answer: RedisResult<Value>) -> Reply {
+    match (action, answer.and_then(Value::extract_error)) {
+        (Action::Take(_), Ok(Value::Okay)) => Ok(Answer::Yes),
+        (Action::Take(_), Ok(Value::Nil)) => Ok(Answer::No),
+        (Action::Extend(_) | Action::Release, Ok(Value::Int(1))) => Ok(Answer::Yes),
+        (Action::Extend(_) | Action::Release, Ok(Value::Int(0))) => Ok(Answer::No),
+        (_, Ok(other)) => Err(Fault::Broken {
+            cause: format!("an answer to another command: {other:?}").into(),
         }),
-        Err(error) => fault(&error),
+        (_, Err(error)) => fault(&error),
     }
 }
 
@@ -117,7 +132,10 @@ fn fault(error: &RedisError) -> Reply {
     })
 }
 
-/// The error in one line.
+/// The error in one line; a server's in its own words.
 pub(super) fn describe(error: &RedisError) -> String {
-    error.to_string()
+    match (error.code(), error.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        _ => error.to_string(),
+    }
 }

@@ -1,0 +1,129 @@
+//! The least that a user must be allowed on the masters: the very line that
+//! docs/operations.md gives.
+
+mod support;
+
+use std::time::Duration;
+
+use redquorum::{Fault, LockError, Redlock};
+use support::inspect;
+use support::proxy::Proxy;
+use support::server::Server;
+use support::wait::eventually;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The words of the documented line, from `SETUSER` on.
+fn documented() -> Vec<&'static str> {
+    let line = include_str!("../docs/operations.md")
+        .lines()
+        .find_map(|line| line.strip_prefix("ACL SETUSER "))
+        .expect("docs/operations.md has the line");
+    line.split(' ').collect()
+}
+
+async fn set_user(server: &Server, rules: &[&str]) {
+    let mut acl = redis::cmd("ACL");
+    acl.arg("SETUSER").arg(rules);
+    let _: () = inspect::ask(&server.url(), &acl).await;
+}
+
+fn redlock(address: impl std::fmt::Display) -> Redlock {
+    Redlock::builder()
+        .masters([format!("redis://redquorum:password@{address}")])
+        .key_prefix("lock:")
+        .build()
+        .unwrap()
+}
+
+/// How many commands the server has refused for want of permission.
+async fn denied(server: &Server) -> usize {
+    let entries: Vec<redis::Value> =
+        inspect::ask(&server.url(), redis::cmd("ACL").arg("LOG")).await;
+    entries.len()
+}
+
+#[tokio::test]
+async fn the_documented_line_is_enough_for_everything() {
+    let server = Server::start().await;
+    set_user(&server, &documented()).await;
+    let proxy = Proxy::in_front_of(server.addr()).await;
+    let redlock = redlock(proxy.addr());
+    for turn in 0..2 {
+        let _: () = inspect::ask(&server.url(), redis::cmd("SCRIPT").arg("FLUSH")).await;
+        let lock = redlock.lock("a").await.unwrap();
+        lock.extend(SECOND).await.unwrap();
+        lock.release().await.unwrap();
+        // A silent connection is pinged, given up and killed.
+        proxy.hold_requests();
+        let _ = redlock.lock("b").try_once().await.unwrap_err();
+        eventually("there is another connection", 5 * SECOND, async || {
+            proxy.connections() > turn + 1
+        })
+        .await;
+        proxy.release_held();
+        eventually("the lock can be had again", 5 * SECOND, async || {
+            redlock.lock("c").try_once().await.is_ok()
+        })
+        .await;
+    }
+    assert!(server.commandstats("client|kill").await >= 2);
+    assert_eq!(denied(&server).await, 0);
+}
+
+#[tokio::test]
+async fn each_permission_of_the_line_is_needed() {
+    let server = Server::start().await;
+    let line = documented();
+    for without in line.iter().filter(|word| word.starts_with('+')) {
+        let mut rules = vec!["redquorum", "reset"];
+        rules.extend(line[1..].iter().filter(|word| word != &without));
+        set_user(&server, &rules).await;
+        let _: () = inspect::ask(&server.url(), redis::cmd("ACL").arg("LOG").arg("RESET")).await;
+        let _: () = inspect::ask(&server.url(), redis::cmd("SCRIPT").arg("FLUSH")).await;
+
+        let proxy = Proxy::in_front_of(server.addr()).await;
+        let redlock = redlock(proxy.addr());
+        if let Ok(lock) = redlock.lock("a").try_once().await {
+            let _: () = inspect::ask(&server.url(), redis::cmd("SCRIPT").arg("FLUSH")).await;
+            let _ = lock.extend(SECOND).await;
+            let _ = lock.release().await;
+        }
+        match *without {
+            "+ping" => {
+                proxy.hold_requests();
+                let _ = redlock.lock("b").try_once().await;
+                proxy.release_held();
+            }
+            "+client|kill" => proxy.reset(),
+            _ => {}
+        }
+        eventually(&format!("{without} is missed"), 5 * SECOND, async || {
+            let _ = redlock.lock("c").try_once().await;
+            denied(&server).await > 0
+        })
+        .await;
+        server.wipe().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_allowed_is_said_in_the_servers_words() {
+    let server = Server::start().await;
+    set_user(
+        &server,
+        &["redquorum", "on", ">password", "~other:*", "+@all"],
+    )
+    .await;
+    let refused = redlock(server.addr())
+        .lock("a")
+        .try_once()
+        .await
+        .unwrap_err();
+    let LockError::NoQuorum { report, .. } = &refused else {
+        panic!("{refused}");
+    };
+    let fault = report.first_fault().unwrap();
+    assert!(matches!(fault, Fault::Rejected { .. }), "{fault}");
+    assert!(fault.to_string().contains("NOPERM"), "{fault}");
+}
