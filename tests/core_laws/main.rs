@@ -6,6 +6,7 @@
 
 mod acquire;
 mod backoff;
+mod drift;
 mod lease;
 mod quorum;
 mod round;
