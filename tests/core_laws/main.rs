@@ -7,6 +7,7 @@
 mod acquire;
 mod backoff;
 mod drift;
+mod extend;
 mod lease;
 mod quorum;
 mod round;
