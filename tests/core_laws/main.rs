@@ -10,6 +10,7 @@ mod drift;
 mod extend;
 mod lease;
 mod quorum;
+mod release;
 mod round;
 mod ttl;
 
