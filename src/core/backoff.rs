@@ -29,9 +29,11 @@ impl Backoff {
 
     /// The longest pause after this many failed rounds before the last one.
     pub fn bound(self, failures: u32) -> Duration {
-        1u32.checked_shl(failures)
-            .and_then(|factor| self.base.checked_mul(factor))
-            .map_or(self.cap, |bound| bound.min(self.cap))
+        (0..failures)
+            .try_fold(self.base, |bound, _| {
+                bound.checked_mul(2).filter(|bound| *bound < self.cap)
+            })
+            .unwrap_or(self.cap)
     }
 
     /// The pause: the share `random / 2^64` of the [bound](Self::bound).

@@ -18,18 +18,18 @@ pub struct Drift {
 
 impl Drift {
     /// A drift of `factor` of the TTL plus `floor`. The factor is kept as a
-    /// whole number of billionths, rounded up.
+    /// whole number of billionths, rounded up; if a double can't tell it from
+    /// such a number, it is that number: 0.01 is a hundredth.
     ///
     /// # Errors
     ///
     /// [`InvalidDrift`] unless `0 <= factor < 1`.
     pub fn new(factor: f64, floor: Duration) -> Result<Self, InvalidDrift> {
-        let billionths = (factor * BILLION as f64).ceil();
-        if !(factor >= 0.0 && billionths < BILLION as f64) {
+        if !(0.0..1.0).contains(&factor) {
             return Err(InvalidDrift { factor });
         }
         Ok(Self {
-            billionths: billionths as u32,
+            billionths: (factor * BILLION as f64).ceil() as u32,
             floor,
         })
     }

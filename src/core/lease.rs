@@ -41,7 +41,7 @@ impl Terms {
         self.ttl
     }
 
-    /// How long a round may take and still win.
+    /// A round that takes this long or longer can't win.
     pub fn window(self) -> Duration {
         self.ttl
             .as_duration()

@@ -73,9 +73,9 @@ impl ExtendRound {
         &self.tally
     }
 
-    /// The lease that may be relied on unless the round is won: the old one,
-    /// or what is asked for where that is shorter, since masters may have
-    /// shortened their TTL to it already.
+    /// The lease that may be relied on while the round is neither won nor lost:
+    /// the old one, or what is asked for where that is shorter, since masters
+    /// may have shortened their TTL to it already.
     pub fn standing(&self) -> Lease {
         self.old.shorter(self.terms.lease(self.started))
     }
@@ -97,16 +97,14 @@ impl ExtendRound {
         if quorum.is_blocked_by(gone) {
             return ExtendVerdict::Lost(LeaseLoss::Gone);
         }
-        if quorum.is_met_by(self.tally.yes().len()) {
-            return match self.terms.lease_if_valid(self.started, now) {
-                Some(lease) => ExtendVerdict::Renewed(lease),
-                None => ExtendVerdict::Unknown,
-            };
+        match self.terms.lease_if_valid(self.started, now) {
+            Some(lease) if quorum.is_met_by(self.tally.yes().len()) => {
+                ExtendVerdict::Renewed(lease)
+            }
+            Some(_) if !quorum.is_blocked_by(not_matched) => ExtendVerdict::Pending,
+            _ if self.can_be_gone() => ExtendVerdict::Pending,
+            _ => ExtendVerdict::Unknown,
         }
-        if self.tally.open() == 0 || quorum.is_blocked_by(not_matched) && !self.can_be_gone() {
-            return ExtendVerdict::Unknown;
-        }
-        ExtendVerdict::Pending
     }
 
     /// Whether the masters that have not answered could still prove the loss.

@@ -13,7 +13,7 @@ pub enum ReleaseVerdict {
     /// Nothing is certain yet.
     Pending,
     /// So many masters don't have the token any more that others can take the
-    /// lock, and it was not lost before.
+    /// lock, and nothing says that it was lost before.
     Released,
     /// It was not held any more: so many masters had lost the token before the
     /// release that no quorum had it.
@@ -76,10 +76,10 @@ impl ReleaseRound {
         if quorum.is_blocked_by(gone + open) {
             return ReleaseVerdict::Pending;
         }
-        if quorum.is_blocked_by(without_token) {
+        if quorum.is_met_by(without_token) {
             return ReleaseVerdict::Released;
         }
-        if quorum.is_blocked_by(without_token + open) {
+        if quorum.is_met_by(without_token + open) {
             return ReleaseVerdict::Pending;
         }
         ReleaseVerdict::Unconfirmed
