@@ -48,7 +48,7 @@ async fn decide(claim: &mut Claim, terms: Terms) -> Result<Lease, Refusal> {
     if let Ok(decided) = timeout(limit, deciding).await {
         return decided;
     }
-    takes.time_out(&inner.masters);
+    takes.time_out(&inner);
     round.close(inner.clock.now());
     match verdict(&round) {
         Poll::Ready(decided) => decided,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::core::{MasterSet, Moment, Vote};
 use crate::master::{Answer, Command, Fault, Master, Pending, Reply, Sent};
+use crate::redlock::Inner;
 use crate::report::{MasterReport, RoundReport};
 
 /// A command that was sent to all masters.
@@ -95,13 +96,17 @@ impl Fanout {
         all
     }
 
-    /// Counts the masters that have not replied as timed out, and tells them.
-    /// Their replies are no longer wanted.
-    pub(crate) fn time_out(&mut self, masters: &[Arc<dyn Master>]) {
+    /// Counts the masters that have not replied as timed out. Those that had
+    /// the whole time-out for it are told: a round may have less, if its
+    /// validity ends before. Their replies are no longer wanted.
+    pub(crate) fn time_out(&mut self, inner: &Inner) {
         let after = self.clock.now().since(self.started);
-        for (slot, master) in self.slots.iter_mut().zip(masters) {
+        let had_its_time = after >= inner.settings.master_timeout;
+        for (slot, master) in self.slots.iter_mut().zip(&inner.masters) {
             if let Slot::Pending(_) = slot {
-                master.fell_silent();
+                if had_its_time {
+                    master.fell_silent();
+                }
                 *slot = Slot::Replied {
                     reply: Err(Fault::TimedOut { after }),
                     latency: after,

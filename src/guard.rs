@@ -157,7 +157,7 @@ impl Guard {
         });
         let left = round_limit(inner, old, started);
         if timeout(left, deciding).await.is_err() {
-            replies.time_out(&inner.masters);
+            replies.time_out(inner);
             round.close(inner.clock.now());
         }
         round
@@ -180,7 +180,7 @@ impl Guard {
         self.claim.runtime().spawn(async move {
             let rest = poll_fn(|context| replies.poll_replies(context, |_, _, _| {}));
             if timeout(inner.settings.master_timeout, rest).await.is_err() {
-                replies.time_out(&inner.masters);
+                replies.time_out(&inner);
             }
         });
     }

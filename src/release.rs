@@ -123,7 +123,7 @@ impl Confirmation {
             .await
             .is_err()
         {
-            self.replies.time_out(&self.inner.masters);
+            self.replies.time_out(&self.inner);
         }
         self.owe_the_rest();
     }
