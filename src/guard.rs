@@ -143,6 +143,7 @@ impl Guard {
         let started = replies.started();
         let mut round = ExtendRound::new(inner.settings.quorum, terms, started, old);
         *self.lease_mut() = round.standing();
+        let left = round_limit(inner, round.standing(), started);
         for master in replies.not_asked() {
             round.vote(master, Vote::Absent, started);
         }
@@ -155,7 +156,6 @@ impl Guard {
                 _ => Poll::Ready(()),
             }
         });
-        let left = round_limit(inner, old, started);
         if timeout(left, deciding).await.is_err() {
             replies.time_out(inner);
             round.close(inner.clock.now());
@@ -235,8 +235,8 @@ impl Guard {
 }
 
 /// No longer than the master time-out, nor than what is left of the lease.
-fn round_limit(inner: &Inner, old: Lease, started: Moment) -> Duration {
-    inner.settings.master_timeout.min(old.validity(started))
+fn round_limit(inner: &Inner, standing: Lease, started: Moment) -> Duration {
+    inner.settings.master_timeout.min(standing.validity(started))
 }
 
 impl fmt::Debug for Guard {
