@@ -47,7 +47,7 @@ async fn decide(claim: &mut Claim, terms: Terms) -> Result<Lease, Refusal> {
     if let Some(decided) = decided.await {
         return decided;
     }
-    takes.time_out(&inner.masters);
+    takes.time_out(&inner);
     round.close(inner.clock.now());
     match verdict(&round) {
         Poll::Ready(decided) => decided,

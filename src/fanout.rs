@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use crate::clock::Clock;
 use crate::core::{MasterSet, Moment, Vote};
 use crate::master::{Answer, Command, Fault, Master, Pending, Reply, Sent};
+use crate::redlock::Inner;
 use crate::report::{MasterReport, RoundReport};
 
 /// A command that was sent to all masters.
@@ -99,13 +100,17 @@ impl Fanout {
         all
     }
 
-    /// Counts the masters that have not replied as timed out, and tells them.
-    /// Their replies are no longer wanted.
-    pub(crate) fn time_out(&mut self, masters: &[Arc<dyn Master>]) {
+    /// Counts the masters that have not replied as timed out. Those that had
+    /// the whole time-out for it are told: a round may have less, if its
+    /// validity ends before. Their replies are no longer wanted.
+    pub(crate) fn time_out(&mut self, inner: &Inner) {
         let after = self.clock.now().since(self.started);
-        for (slot, master) in self.slots.iter_mut().zip(masters) {
+        let had_its_time = after >= inner.settings.master_timeout;
+        for (slot, master) in self.slots.iter_mut().zip(&inner.masters) {
             if let Slot::Pending(_) = slot {
-                master.fell_silent();
+                if had_its_time {
+                    master.fell_silent();
+                }
                 *slot = Slot::Replied {
                     reply: Err(Fault::TimedOut { after }),
                     latency: after,
@@ -116,11 +121,12 @@ impl Fanout {
     }
 
     /// Waits for the replies that have not come, and counts those that don't in
-    /// this time as timed out.
-    pub(crate) async fn settle(&mut self, masters: &[Arc<dyn Master>], limit: Duration) {
+    /// the master time-out as timed out.
+    pub(crate) async fn settle(&mut self, inner: &Inner) {
+        let limit = inner.settings.master_timeout;
         let all = within(limit, |context| self.poll_replies(context, |_, _, _| {}));
         if all.await.is_none() {
-            self.time_out(masters);
+            self.time_out(inner);
         }
     }
 

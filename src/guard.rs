@@ -140,10 +140,11 @@ impl Guard {
         let started = replies.started();
         let mut round = ExtendRound::new(inner.settings.quorum, terms, started, old);
         *self.lease_mut() = round.standing();
+        let left = round_limit(inner, round.standing(), started);
         for master in replies.not_asked() {
             round.vote(master, Vote::Absent, started);
         }
-        let decided = within(round_limit(inner, old, started), |context| {
+        let decided = within(left, |context| {
             let _ = replies.poll_replies(context, |master, vote, now| {
                 round.vote(master, vote, now);
             });
@@ -153,7 +154,7 @@ impl Guard {
             }
         });
         if decided.await.is_none() {
-            replies.time_out(&inner.masters);
+            replies.time_out(inner);
             round.close(inner.clock.now());
         }
         round
@@ -174,9 +175,7 @@ impl Guard {
         }
         let inner = self.inner().clone();
         self.claim.runtime().spawn(async move {
-            replies
-                .settle(&inner.masters, inner.settings.master_timeout)
-                .await;
+            replies.settle(&inner).await;
         });
     }
 
@@ -230,8 +229,11 @@ impl Guard {
 }
 
 /// No longer than the master time-out, nor than what is left of the lease.
-fn round_limit(inner: &Inner, old: Lease, started: Moment) -> Duration {
-    inner.settings.master_timeout.min(old.validity(started))
+fn round_limit(inner: &Inner, standing: Lease, started: Moment) -> Duration {
+    inner
+        .settings
+        .master_timeout
+        .min(standing.validity(started))
 }
 
 impl fmt::Debug for Guard {

@@ -113,8 +113,7 @@ impl Confirmation {
 
     /// Waits for the replies; what has not come in the time-out is owed.
     async fn settle(mut self) {
-        let limit = self.inner.settings.master_timeout;
-        self.replies.settle(&self.inner.masters, limit).await;
+        self.replies.settle(&self.inner).await;
         self.owe_the_rest();
     }
 

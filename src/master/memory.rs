@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use super::{Action, Answer, Command, Fault, Master, Owed, OwedReleases, Reply, Sent};
 use crate::config::{Builder, Source};
@@ -52,7 +52,7 @@ struct Memory {
     /// Commands that were sent and are not executed yet, in order.
     inbox: VecDeque<Letter>,
     /// Answers that are never given: dropped when the connection is.
-    lost: Vec<oneshot::Sender<Answer>>,
+    lost: Vec<oneshot::Sender<Given>>,
     reach: Reach,
     /// Nothing is executed before this.
     resumed: Instant,
@@ -79,8 +79,11 @@ struct Entry {
 struct Letter {
     arrives: Instant,
     command: Arc<Command>,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<Given>,
 }
+
+/// An answer, and when it was given.
+type Given = (Answer, Instant);
 
 impl MemoryMaster {
     /// A healthy master without keys, by this name.
@@ -243,13 +246,14 @@ impl Memory {
                 .is_some_and(|letter| letter.arrives <= now)
             && let Some(letter) = self.inbox.pop_front()
         {
-            let answer = self.execute(&letter.command, letter.arrives.max(self.resumed));
+            let executed = letter.arrives.max(self.resumed);
+            let answer = self.execute(&letter.command, executed);
             if self.replies_to_lose > 0 {
                 self.replies_to_lose -= 1;
                 self.lost.push(letter.answer);
             } else {
                 // Nobody may wait for it any more.
-                let _ = letter.answer.send(answer);
+                let _ = letter.answer.send((answer, executed));
             }
         }
     }
@@ -357,18 +361,19 @@ impl Master for MemoryMaster {
 async fn answered(
     master: MemoryMaster,
     arrives: Instant,
-    reply: oneshot::Receiver<Answer>,
+    reply: oneshot::Receiver<Given>,
     delay: Duration,
 ) -> Reply {
     if !delay.is_zero() {
         sleep_until(arrives).await;
         drop(master.memory());
     }
-    let answer = reply.await.map_err(|_| Fault::Broken {
+    let (answer, given) = reply.await.map_err(|_| Fault::Broken {
         cause: "the connection was closed".into(),
     })?;
-    if !delay.is_zero() {
-        sleep(delay).await;
+    let back = given + delay;
+    if back > Instant::now() {
+        sleep_until(back).await;
     }
     Ok(answer)
 }
