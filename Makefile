@@ -1,0 +1,37 @@
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-compose lint docs features bench ci
+
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
+
+demo: ## Show the library at work on five local masters
+	@scripts/need redis-server cc
+	cargo run --release --example demo
+
+test: ## Run the tests on local masters
+	@scripts/need redis-server cc
+	cargo test
+
+test-compose: ## Run the tests on masters in containers, with faults of the network
+	@scripts/need cc
+	scripts/test-compose
+
+lint: ## Check the format, and run clippy on everything
+	@scripts/need cc openssl
+	cargo fmt --check
+	cargo clippy --all-targets --all-features -- -D warnings
+
+docs: ## Build the documentation; a warning is an error
+	@scripts/need cc openssl
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --all-features
+
+features: ## Compile with each feature alone, and check the oldest Rust
+	scripts/check-features
+	scripts/check-msrv
+
+bench: ## Run the benchmarks on local masters
+	@scripts/need redis-server cc
+	cargo bench
+
+ci: ## Do what CI does
+	.ci/run
