@@ -99,6 +99,7 @@ async fn demonstrate(locked: bool) -> ExitCode {
 async fn play(locked: bool) -> Result<Summary, AnyError> {
     let mut masters = Fleet::start(MASTERS).await;
     let server = Server::start().await;
+    announce(locked);
     let began = Instant::now();
     let mut crew = Crew::start(&jobs(&masters, &server, locked)).await?;
     let history = History::new(MASTERS);
@@ -118,6 +119,15 @@ async fn play(locked: bool) -> Result<Summary, AnyError> {
         settled,
         masters: summary::of_masters(&masters, &history).await,
     })
+}
+
+fn announce(locked: bool) {
+    let lock = if locked {
+        format!("with a lock on {MASTERS} masters")
+    } else {
+        "WITHOUT the lock".to_owned()
+    };
+    eprintln!("{WORKERS} processes add to one counter, {lock}; two masters fail on the way.");
 }
 
 fn jobs(masters: &Fleet, server: &Server, locked: bool) -> Vec<Job> {

@@ -90,46 +90,49 @@ impl Summary {
     }
 
     fn figures_table(&self) -> Table {
+        let title = if self.locked { "with" } else { "without" };
+        let mut table = table([&format!("{title} the lock"), ""]);
+        table.add_rows(self.outcome());
+        if self.locked {
+            table.add_rows(self.waits());
+        }
+        let errors = self.figures.errors.iter();
+        table.add_rows(errors.map(|(what, count)| [format!("error: {what}"), count.to_string()]));
+        table
+    }
+
+    fn outcome(&self) -> Vec<[String; 2]> {
         let Figures {
             sections,
             hand_overs,
             overlaps,
-            errors,
             ..
         } = &self.figures;
-        let seconds = self.took.as_secs_f64();
-        let mut table = table(
-            if self.locked {
-                "with the lock"
-            } else {
-                "without"
-            },
-            "",
-        );
-        let mut row = |what: &str, value: String| {
-            table.add_row([what, &value]);
-        };
-        row("sections done", sections.to_string());
-        row("updates lost (must be 0)", self.updates_lost().to_string());
-        row("overlaps (must be 0)", overlaps.to_string());
-        row(
-            "hand-overs between processes",
-            format!("{:.0} a second", *hand_overs as f64 / seconds),
-        );
-        for (what, share) in [("median", 0.5), ("99 of 100 under", 0.99), ("longest", 1.0)] {
-            row(&format!("wait: {what}"), self.wait(share));
-        }
-        for (what, count) in errors {
-            row(what, count.to_string());
-        }
-        table
+        let rate = *hand_overs as f64 / self.took.as_secs_f64();
+        vec![
+            ["sections done".to_owned(), sections.to_string()],
+            [
+                "updates lost (must be 0)".to_owned(),
+                self.updates_lost().to_string(),
+            ],
+            ["overlaps (must be 0)".to_owned(), overlaps.to_string()],
+            [
+                "hand-overs between processes".to_owned(),
+                format!("{rate:.0} a second"),
+            ],
+        ]
     }
 
-    fn wait(&self, share: f64) -> String {
-        let wait = self.figures.wait(share);
-        wait.map_or("-".to_owned(), |wait| {
-            format!("{:.1} ms", wait.as_secs_f64() * 1e3)
-        })
+    fn waits(&self) -> Vec<[String; 2]> {
+        let shares = [("median", 0.5), ("99 of 100 under", 0.99), ("longest", 1.0)];
+        let row = |(what, share)| {
+            let wait = self.figures.wait(share).unwrap_or_default();
+            [
+                format!("wait for the lock: {what}"),
+                format!("{:.1} ms", wait.as_secs_f64() * 1e3),
+            ]
+        };
+        shares.map(row).to_vec()
     }
 
     fn masters_table(&self) -> Table {
