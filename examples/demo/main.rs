@@ -13,7 +13,7 @@
 //! workers were inside at once, if a worker failed, or if a key is left on a
 //! master when all is over. `--unlocked` shows that it would be seen: it fails.
 //!
-//! To learn how to use the library, read [`worker`]: it builds the coordinator,
+//! To learn how to use the library, read `worker.rs`: it builds the coordinator,
 //! waits for the lock, makes sure of the lease before it writes, releases, and
 //! tells apart what can go wrong. The rest sets the stage:
 //!

@@ -34,7 +34,8 @@ const REST: Duration = Duration::from_millis(2);
 /// How often figures are reported.
 const REPORT: Duration = Duration::from_millis(100);
 
-/// What a worker leaves to the background gets this long before it exits.
+/// Refused rounds are released in the background, which ends with the runtime:
+/// this long before it does, so that no key is left to its TTL.
 const FAREWELL: Duration = Duration::from_millis(200);
 
 /// Works until standard input ends: the parent closed it, or has died.
