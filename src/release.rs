@@ -60,9 +60,15 @@ impl Release {
     }
 
     /// Waits until the masters have decided, within the master time-out, and
-    /// for as long again for the stragglers among them.
+    /// for as long again for the stragglers among those that may have the
+    /// token.
     pub(crate) async fn confirm(&mut self) -> (ReleaseVerdict, RoundReport) {
-        let Confirmation { inner, replies, .. } = &mut self.confirmation;
+        let Confirmation {
+            inner,
+            replies,
+            asked,
+            ..
+        } = &mut self.confirmation;
         let mut round = ReleaseRound::new(inner.settings.quorum);
         for master in replies.not_asked() {
             round.vote(master, Vote::Absent);
@@ -82,6 +88,9 @@ impl Release {
                 let grace = started.elapsed().max(LEAST_GRACE);
                 let end = limit.deadline().min(Instant::now() + grace);
                 limit.as_mut().reset(end);
+            }
+            if decided && !replies.awaits_any_of(*asked) {
+                return Poll::Ready(());
             }
             limit.as_mut().poll(context)
         })
