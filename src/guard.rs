@@ -236,7 +236,10 @@ impl Guard {
 
 /// No longer than the master time-out, nor than what is left of the lease.
 fn round_limit(inner: &Inner, standing: Lease, started: Moment) -> Duration {
-    inner.settings.master_timeout.min(standing.validity(started))
+    inner
+        .settings
+        .master_timeout
+        .min(standing.validity(started))
 }
 
 impl fmt::Debug for Guard {

@@ -15,7 +15,10 @@ async fn hold(masters: &[MemoryMaster], ttl: Duration) -> Guard {
 
 #[track_caller]
 fn assert_lost(outcome: Result<Duration, ExtendError>) {
-    assert!(matches!(outcome, Err(ExtendError::Lost { .. })), "{outcome:?}");
+    assert!(
+        matches!(outcome, Err(ExtendError::Lost { .. })),
+        "{outcome:?}"
+    );
 }
 
 #[track_caller]
@@ -86,7 +89,9 @@ async fn s09_an_extension_that_is_decided_just_before_the_deadline_counts() {
 
 #[tokio::test(start_paused = true)]
 async fn s09_a_key_that_is_gone_is_not_created_again() {
-    for delete in [MemoryMaster::wipe, |master: &MemoryMaster| master.delete(KEY)] {
+    for delete in [MemoryMaster::wipe, |master: &MemoryMaster| {
+        master.delete(KEY)
+    }] {
         let masters = masters::<3>();
         let lock = hold(&masters, ms(1000)).await;
         masters[..2].iter().for_each(delete);
@@ -142,7 +147,11 @@ async fn s10_an_undecided_extension_leaves_the_deadline_and_the_keys() {
     masters[1].resume();
     masters[2].resume();
     assert_eq!(having(&masters, lock.token()), 3);
-    assert_eq!(lock.remaining(), ms(988 - 50), "late answers change nothing");
+    assert_eq!(
+        lock.remaining(),
+        ms(988 - 50),
+        "late answers change nothing"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -337,5 +346,9 @@ async fn s02_an_extension_never_leaves_the_smallest_validity_or_less() {
     delay(&masters, &[10, 10, 10]);
     // 97 ms less the 20 of the round are not more than 80.
     assert_unknown(lock.extend(ms(100)).await, ms(77));
-    assert_eq!(lock.remaining(), ms(77), "masters have shortened their keys");
+    assert_eq!(
+        lock.remaining(),
+        ms(77),
+        "masters have shortened their keys"
+    );
 }
