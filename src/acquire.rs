@@ -48,7 +48,11 @@ async fn decide(claim: &mut Claim, terms: Terms) -> Result<Lease, Refusal> {
         return decided;
     }
     takes.time_out(&inner);
-    round.close(inner.clock.now());
+    let now = inner.clock.now();
+    if terms.lease_if_valid(started, now).is_none() {
+        return Err(Refusal::TooLate);
+    }
+    round.close(now);
     match verdict(&round) {
         Poll::Ready(decided) => decided,
         Poll::Pending => Err(Refusal::NoQuorum),

@@ -155,6 +155,12 @@ impl Fanout {
             .any(|slot| matches!(slot, Slot::Pending(_)))
     }
 
+    /// Whether one of these masters has still to reply.
+    pub(crate) fn awaits_any_of(&self, masters: MasterSet) -> bool {
+        let mut slots = self.slots.iter().enumerate();
+        slots.any(|(master, slot)| matches!(slot, Slot::Pending(_)) && masters.contains(master))
+    }
+
     /// The masters that may have been reached by the command.
     pub(crate) fn asked(&self) -> MasterSet {
         self.select(|slot| !matches!(slot, Slot::Replied { asked: false, .. }))

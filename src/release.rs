@@ -58,9 +58,15 @@ impl Release {
     }
 
     /// Waits until the masters have decided, within the master time-out, and
-    /// for as long again for the stragglers among them.
+    /// for as long again for the stragglers among those that may have the
+    /// token.
     pub(crate) async fn confirm(&mut self) -> (ReleaseVerdict, RoundReport) {
-        let Confirmation { inner, replies, .. } = &mut self.confirmation;
+        let Confirmation {
+            inner,
+            replies,
+            asked,
+            ..
+        } = &mut self.confirmation;
         let mut round = ReleaseRound::new(inner.settings.quorum);
         for master in replies.not_asked() {
             round.vote(master, Vote::Absent);
@@ -76,10 +82,17 @@ impl Release {
                 _ => Poll::Ready(()),
             }
         });
-        if decided.await.is_some() && !replies.is_complete() {
+        if decided.await.is_some() && replies.awaits_any_of(*asked) {
             let taken = started.elapsed();
             let grace = taken.max(LEAST_GRACE).min(limit.saturating_sub(taken));
-            within(grace, |context| replies.poll_replies(context, |_, _, _| {})).await;
+            within(grace, |context| {
+                let _ = replies.poll_replies(context, |_, _, _| {});
+                match replies.awaits_any_of(*asked) {
+                    true => Poll::Pending,
+                    false => Poll::Ready(()),
+                }
+            })
+            .await;
         }
         let verdict = match round.verdict() {
             ReleaseVerdict::Pending => round.close(),
