@@ -9,35 +9,34 @@ use crate::claim::Claim;
 use crate::core::{AcquireRound, AcquireVerdict, Lease, Refusal, Terms, Vote};
 use crate::error::LockError;
 use crate::fanout::within;
-use crate::guard::Guard;
-use crate::redlock::Inner;
+use crate::masters::Masters;
 
 /// Asks all masters for the lock at once, and decides as soon as a quorum has.
 /// Unless it is won, whatever was or will be granted is released on all masters
 /// (S6, S8): dropping the claim does that, here as when the caller drops the
 /// future (S17).
 pub(crate) async fn take(
-    inner: &Arc<Inner>,
+    masters: &Arc<Masters>,
     runtime: &Handle,
     resource: &Arc<[u8]>,
     terms: Terms,
-) -> Result<Guard, LockError> {
-    let mut claim = Claim::stake(inner, runtime, inner.key(resource), terms.ttl());
+) -> Result<(Claim, Lease), LockError> {
+    let mut claim = Claim::stake(masters, runtime, masters.key(resource), terms.ttl());
     match decide(&mut claim, terms).await {
-        Ok(lease) => Ok(Guard::new(claim, resource.clone(), lease)),
+        Ok(lease) => Ok((claim, lease)),
         Err(refusal) => Err(claim.refused(refusal, resource, terms)),
     }
 }
 
 async fn decide(claim: &mut Claim, terms: Terms) -> Result<Lease, Refusal> {
-    let inner = claim.inner().clone();
+    let masters = claim.masters().clone();
     let takes = claim.takes();
     let started = takes.started();
-    let mut round = AcquireRound::new(inner.settings.quorum, terms, started);
+    let mut round = AcquireRound::new(masters.settings.quorum, terms, started);
     for master in takes.not_asked() {
         round.vote(master, Vote::Absent, started);
     }
-    let limit = inner.settings.master_timeout.min(terms.window());
+    let limit = masters.settings.master_timeout.min(terms.window());
     let decided = within(limit, |context| {
         let _ = takes.poll_replies(context, |master, vote, now| {
             round.vote(master, vote, now);
@@ -47,8 +46,8 @@ async fn decide(claim: &mut Claim, terms: Terms) -> Result<Lease, Refusal> {
     if let Some(decided) = decided.await {
         return decided;
     }
-    takes.time_out(&inner);
-    let now = inner.clock.now();
+    takes.time_out(&masters);
+    let now = masters.clock.now();
     if terms.lease_if_valid(started, now).is_none() {
         return Err(Refusal::TooLate);
     }

@@ -9,14 +9,14 @@ use crate::core::{Refusal, Terms, Ttl};
 use crate::error::LockError;
 use crate::fanout::Fanout;
 use crate::master::{Action, Command};
-use crate::redlock::Inner;
+use crate::masters::Masters;
 use crate::release::Release;
 use crate::token::Token;
 
 /// What one round has set, or may yet set, on the masters. Unless it is
 /// released, dropping it releases it on all of them in the background (S6, S17).
 pub(crate) struct Claim {
-    inner: Arc<Inner>,
+    masters: Arc<Masters>,
     runtime: Handle,
     key: Arc<[u8]>,
     token: Token,
@@ -27,12 +27,17 @@ pub(crate) struct Claim {
 
 impl Claim {
     /// Asks all masters for the key, with a fresh token (S4).
-    pub(crate) fn stake(inner: &Arc<Inner>, runtime: &Handle, key: Arc<[u8]>, ttl: Ttl) -> Self {
+    pub(crate) fn stake(
+        masters: &Arc<Masters>,
+        runtime: &Handle,
+        key: Arc<[u8]>,
+        ttl: Ttl,
+    ) -> Self {
         let token = Token::fresh();
         let command = Command::new(Action::Take(ttl), key.clone(), token);
-        let takes = Fanout::send(&inner.masters, &command, inner.clock);
+        let takes = Fanout::send(&masters.all, &command, masters.clock);
         Self {
-            inner: inner.clone(),
+            masters: masters.clone(),
             runtime: runtime.clone(),
             key,
             token,
@@ -42,8 +47,8 @@ impl Claim {
         }
     }
 
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
-        &self.inner
+    pub(crate) fn masters(&self) -> &Arc<Masters> {
+        &self.masters
     }
 
     pub(crate) fn runtime(&self) -> &Handle {
@@ -66,7 +71,7 @@ impl Claim {
         let mut longest = lock(&self.ttl);
         *longest = ttl.max(*longest);
         let command = Command::new(Action::Extend(ttl), self.key.clone(), self.token);
-        Fanout::send(&self.inner.masters, &command, self.inner.clock)
+        Fanout::send(&self.masters.all, &command, self.masters.clock)
     }
 
     /// Asks all masters to delete the key. Replies to the taking command are
@@ -77,7 +82,7 @@ impl Claim {
         takes.drop_pending();
         let command = Command::new(Action::Release, self.key.clone(), self.token);
         Release::send(
-            self.inner.clone(),
+            self.masters.clone(),
             self.runtime.clone(),
             command,
             *lock(&self.ttl),
@@ -100,15 +105,15 @@ impl Claim {
 
     /// Why the round was lost, with the evidence.
     pub(crate) fn refused(mut self, refusal: Refusal, resource: &[u8], terms: Terms) -> LockError {
-        let inner = self.inner.clone();
+        let masters = self.masters.clone();
         let takes = self.takes();
-        let elapsed = inner.clock.now().since(takes.started());
-        let report = takes.report(&inner.masters);
+        let elapsed = masters.clock.now().since(takes.started());
+        let report = takes.report(&masters.all);
         LockError::refused(
             refusal,
             resource,
             terms,
-            inner.settings.quorum,
+            masters.settings.quorum,
             elapsed,
             report,
         )

@@ -8,13 +8,11 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::clock::Clock;
-use crate::core::{
-    Backoff, Drift, InvalidBackoff, InvalidDrift, InvalidQuorum, InvalidTerms, InvalidTtl, Quorum,
-    Terms, Ttl,
-};
-use crate::master::Master;
-use crate::redlock::{Inner, Redlock};
-use crate::request::{Retry, Wait};
+use crate::core::{Drift, InvalidDrift, InvalidQuorum, Quorum};
+use crate::master::{InvalidUrl, Master, RedisClient, RedisSource, Timeouts};
+use crate::masters::Masters;
+use crate::redlock::Redlock;
+use crate::settings::{InvalidRetry, InvalidTime, Retry, Settings, Wait};
 
 /// The least time-out for one command.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(10);
@@ -52,35 +50,21 @@ pub struct Builder {
 
 /// A master that is yet to be built.
 #[derive(Clone)]
-pub(crate) enum Source {
-    Redis(crate::master::RedisSource),
+enum Source {
+    Redis(RedisSource),
     #[cfg(feature = "testing")]
     Memory(crate::master::MemoryMaster),
 }
 
-/// What all requests of one coordinator have in common.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) quorum: Quorum,
-    pub(crate) drift: Drift,
-    pub(crate) min_validity: Duration,
-    pub(crate) ttl: Duration,
-    pub(crate) wait: Wait,
-    pub(crate) retry: Retry,
-    pub(crate) master_timeout: Duration,
-    pub(crate) key_prefix: Vec<u8>,
-}
-
-impl Settings {
-    /// The terms of a lock with this TTL.
-    pub(crate) fn terms(&self, ttl: Duration) -> Result<Terms, InvalidTime> {
-        let terms = Terms::new(Ttl::new(ttl)?, self.drift, self.min_validity)?;
-        Ok(terms)
+impl Redlock {
+    /// Begins a configuration.
+    pub fn builder() -> Builder {
+        Builder::new()
     }
 }
 
 impl Builder {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self {
             sources: Vec::new(),
             quorum: None,
@@ -96,9 +80,45 @@ impl Builder {
         }
     }
 
-    pub(crate) fn source(mut self, source: Result<Source, ConfigError>) -> Self {
+    fn source(mut self, source: Result<Source, ConfigError>) -> Self {
         self.sources.push(source);
         self
+    }
+
+    /// Adds masters by URL: `redis://[user][:password@]host[:port][/db]`, with
+    /// TLS `rediss://…` (a `tls-…` feature of the crate), or
+    /// `redis+unix:///path`. They must be independent: not replicas of each
+    /// other, not the same server twice. The order doesn't matter.
+    ///
+    /// URLs that don't parse, and servers given twice, are reported by
+    /// [`build`](Self::build).
+    pub fn masters<U: AsRef<str>>(self, urls: impl IntoIterator<Item = U>) -> Self {
+        urls.into_iter().fold(self, |builder, url| {
+            let source = RedisSource::parse(url.as_ref());
+            builder.source(source.map(Source::Redis).map_err(ConfigError::from))
+        })
+    }
+
+    /// Adds masters by clients of the `redis` crate, for what a URL can't say
+    /// (client certificates, say). Their TCP settings and protocol version are
+    /// overridden: no delay, and RESP3 where the server has it. Nothing is sent
+    /// through the client itself.
+    pub fn redis_clients(self, clients: impl IntoIterator<Item = RedisClient>) -> Self {
+        clients.into_iter().fold(self, |builder, client| {
+            builder.source(Ok(Source::Redis(RedisSource::new(client))))
+        })
+    }
+
+    /// Adds in-process masters. The lease is then measured by tokio's clock,
+    /// like the expiry of their keys.
+    #[cfg(feature = "testing")]
+    pub fn memory_masters<'a>(
+        self,
+        masters: impl IntoIterator<Item = &'a crate::MemoryMaster>,
+    ) -> Self {
+        masters.into_iter().fold(self, |builder, master| {
+            builder.source(Ok(Source::Memory(master.clone())))
+        })
     }
 
     /// How many masters must grant a lock. The default is the majority, and
@@ -205,7 +225,7 @@ impl Builder {
             .into_iter()
             .map(|source| source.open(self.master_timeout, self.connect_timeout))
             .collect();
-        Ok(Redlock::new(Inner::new(masters, settings, clock)))
+        Ok(Redlock::new(Masters::new(masters, settings, clock)))
     }
 }
 
@@ -235,7 +255,7 @@ impl Source {
 
     fn open(self, command: Duration, connect: Duration) -> Arc<dyn Master> {
         match self {
-            Source::Redis(source) => source.open(crate::master::Timeouts { command, connect }),
+            Source::Redis(source) => source.open(Timeouts { command, connect }),
             #[cfg(feature = "testing")]
             Source::Memory(master) => Arc::new(master),
         }
@@ -285,13 +305,8 @@ fn check_distinct(sources: &[Source]) -> Result<(), ConfigError> {
 #[non_exhaustive]
 pub enum ConfigError {
     /// A master's URL can't be used.
-    #[error("the master {url:?} can't be used: {reason}")]
-    InvalidUrl {
-        /// The URL, without what may be a password.
-        url: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    #[error(transparent)]
+    Url(#[from] InvalidUrl),
     /// A server was given twice: it would have two votes.
     #[error("the master {address} was given twice; each must be an independent server")]
     DuplicateMaster {
@@ -320,37 +335,4 @@ pub enum ConfigError {
         /// The least that is allowed.
         least: Duration,
     },
-}
-
-/// Why a lock can't have a TTL (S15).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum InvalidTime {
-    /// Redis doesn't take it.
-    #[error(transparent)]
-    Ttl(#[from] InvalidTtl),
-    /// It leaves no validity.
-    #[error(transparent)]
-    Validity(#[from] InvalidTerms),
-}
-
-/// Why a retry policy can't be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum InvalidRetry {
-    /// The pauses can't be used.
-    #[error(transparent)]
-    Backoff(#[from] InvalidBackoff),
-    /// Not even one attempt is allowed.
-    #[error("at least one attempt must be allowed")]
-    NoAttempts,
-}
-
-impl Retry {
-    pub(crate) fn backoff(&self) -> Result<Backoff, InvalidRetry> {
-        if self.attempts == Some(0) {
-            return Err(InvalidRetry::NoAttempts);
-        }
-        Ok(Backoff::new(self.base, self.cap)?)
-    }
 }

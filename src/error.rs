@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::config::{InvalidRetry, InvalidTime};
 use crate::core::{Quorum, Refusal, Terms, Vote};
 use crate::report::RoundReport;
+use crate::settings::{InvalidRetry, InvalidTime};
 
 /// Why a request for a lock was not served.
 #[derive(Debug, Error)]

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::clock::Clock;
 use crate::core::{MasterSet, Moment, Vote};
 use crate::master::{Answer, Command, Fault, Master, Pending, Reply, Sent};
-use crate::redlock::Inner;
+use crate::masters::Masters;
 use crate::report::{MasterReport, RoundReport};
 
 /// A command that was sent to all masters.
@@ -103,10 +103,10 @@ impl Fanout {
     /// Counts the masters that have not replied as timed out. Those that had
     /// the whole time-out for it are told: a round may have less, if its
     /// validity ends before. Their replies are no longer wanted.
-    pub(crate) fn time_out(&mut self, inner: &Inner) {
+    pub(crate) fn time_out(&mut self, masters: &Masters) {
         let after = self.clock.now().since(self.started);
-        let had_its_time = after >= inner.settings.master_timeout;
-        for (slot, master) in self.slots.iter_mut().zip(&inner.masters) {
+        let had_its_time = after >= masters.settings.master_timeout;
+        for (slot, master) in self.slots.iter_mut().zip(&masters.all) {
             if let Slot::Pending(_) = slot {
                 if had_its_time {
                     master.fell_silent();
@@ -122,11 +122,11 @@ impl Fanout {
 
     /// Waits for the replies that have not come, and counts those that don't in
     /// the master time-out as timed out.
-    pub(crate) async fn settle(&mut self, inner: &Inner) {
-        let limit = inner.settings.master_timeout;
+    pub(crate) async fn settle(&mut self, masters: &Masters) {
+        let limit = masters.settings.master_timeout;
         let all = within(limit, |context| self.poll_replies(context, |_, _, _| {}));
         if all.await.is_none() {
-            self.time_out(inner);
+            self.time_out(masters);
         }
     }
 

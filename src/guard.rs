@@ -9,7 +9,7 @@ use crate::claim::Claim;
 use crate::core::{ExtendRound, ExtendVerdict, Lease, Moment, ReleaseVerdict, Terms, Vote};
 use crate::error::{ExtendError, LeaseTooShort, ReleaseError};
 use crate::fanout::{Fanout, within};
-use crate::redlock::Inner;
+use crate::masters::Masters;
 use crate::report::RoundReport;
 
 /// A lock that is held, until it is released or its lease ends.
@@ -105,7 +105,7 @@ impl Guard {
     /// for where that is shorter. Masters may have extended their keys; a later
     /// release removes them all the same.
     pub async fn extend(&self, ttl: Duration) -> Result<Duration, ExtendError> {
-        let terms = self.inner().settings.terms(ttl)?;
+        let terms = self.masters().settings.terms(ttl)?;
         let _one_at_a_time = self.extending.lock().await;
         let old = self.lease();
         let now = self.now();
@@ -121,7 +121,7 @@ impl Guard {
             self.settle(replies);
             return Ok(self.remaining());
         }
-        let report = replies.report(&self.inner().masters);
+        let report = replies.report(&self.masters().all);
         match verdict {
             ExtendVerdict::Lost(_) => Err(self.lost(elapsed, report)),
             _ => {
@@ -136,11 +136,11 @@ impl Guard {
     }
 
     async fn decide(&self, replies: &mut Fanout, terms: Terms, old: Lease) -> ExtendRound {
-        let inner = self.inner();
+        let masters = self.masters();
         let started = replies.started();
-        let mut round = ExtendRound::new(inner.settings.quorum, terms, started, old);
+        let mut round = ExtendRound::new(masters.settings.quorum, terms, started, old);
         *self.lease_mut() = round.standing();
-        let left = round_limit(inner, round.standing(), started);
+        let left = round_limit(masters, round.standing(), started);
         for master in replies.not_asked() {
             round.vote(master, Vote::Absent, started);
         }
@@ -154,8 +154,8 @@ impl Guard {
             }
         });
         if decided.await.is_none() {
-            replies.time_out(inner);
-            round.close(inner.clock.now());
+            replies.time_out(masters);
+            round.close(masters.clock.now());
         }
         round
     }
@@ -173,9 +173,9 @@ impl Guard {
         if replies.is_complete() {
             return;
         }
-        let inner = self.inner().clone();
+        let masters = self.masters().clone();
         self.claim.runtime().spawn(async move {
-            replies.settle(&inner).await;
+            replies.settle(&masters).await;
         });
     }
 
@@ -209,12 +209,12 @@ impl Guard {
         }
     }
 
-    fn inner(&self) -> &Arc<Inner> {
-        self.claim.inner()
+    fn masters(&self) -> &Arc<Masters> {
+        self.claim.masters()
     }
 
     fn now(&self) -> Moment {
-        self.inner().clock.now()
+        self.masters().clock.now()
     }
 
     fn lease(&self) -> Lease {
@@ -229,8 +229,8 @@ impl Guard {
 }
 
 /// No longer than the master time-out, nor than what is left of the lease.
-fn round_limit(inner: &Inner, standing: Lease, started: Moment) -> Duration {
-    inner
+fn round_limit(masters: &Masters, standing: Lease, started: Moment) -> Duration {
+    masters
         .settings
         .master_timeout
         .min(standing.validity(started))

@@ -20,6 +20,8 @@ mod guard;
 #[cfg(feature = "redis")]
 mod master;
 #[cfg(feature = "redis")]
+mod masters;
+#[cfg(feature = "redis")]
 mod redlock;
 #[cfg(feature = "redis")]
 mod release;
@@ -28,18 +30,21 @@ mod report;
 #[cfg(feature = "redis")]
 mod request;
 #[cfg(feature = "redis")]
+mod settings;
+#[cfg(feature = "redis")]
 mod token;
 
 #[cfg(feature = "redis")]
 pub use crate::{
-    config::{Builder, ConfigError, InvalidRetry, InvalidTime},
+    config::{Builder, ConfigError},
     core::Vote,
     error::{ExtendError, InvalidRequest, LeaseTooShort, LockError, ReleaseError},
     guard::{Guard, Released},
-    master::Fault,
+    master::{Fault, InvalidUrl},
     redlock::Redlock,
     report::{MasterReport, RoundReport},
-    request::{Request, Retry, Wait},
+    request::Request,
+    settings::{InvalidRetry, InvalidTime, Retry, Wait},
 };
 
 #[cfg(feature = "testing")]

@@ -3,9 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::clock::Clock;
-use crate::config::{Builder, Settings};
-use crate::master::Master;
+use crate::masters::Masters;
 use crate::request::Request;
 
 /// A coordinator of locks over N independent masters. Cheap to clone; make one
@@ -27,24 +25,13 @@ use crate::request::Request;
 /// ```
 #[derive(Clone)]
 pub struct Redlock {
-    inner: Arc<Inner>,
-}
-
-pub(crate) struct Inner {
-    pub(crate) masters: Vec<Arc<dyn Master>>,
-    pub(crate) settings: Settings,
-    pub(crate) clock: Clock,
+    masters: Arc<Masters>,
 }
 
 impl Redlock {
-    /// Begins a configuration.
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
-    pub(crate) fn new(inner: Inner) -> Self {
+    pub(crate) fn new(masters: Masters) -> Self {
         Self {
-            inner: Arc::new(inner),
+            masters: Arc::new(masters),
         }
     }
 
@@ -53,31 +40,28 @@ impl Redlock {
     ///
     /// Does nothing until the request is awaited, in a tokio runtime.
     pub fn lock(&self, resource: impl AsRef<[u8]>) -> Request {
-        Request::new(self.inner.clone(), resource.as_ref())
+        Request::new(self.masters.clone(), resource.as_ref())
+    }
+
+    /// Waits until the releases that go on in the background, of guards and
+    /// requests that were dropped and of attempts that failed, are confirmed
+    /// or, where a master can't be reached, left for when it can be. It takes
+    /// at most the master time-out.
+    ///
+    /// Call it before the runtime ends: a release that was not written yet is
+    /// lost then, and its key stays for the TTL.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn settled(&self) {
+        self.masters.settled().await;
     }
 
     /// The masters' addresses, without credentials, in the order of the
     /// configuration.
     pub fn addresses(&self) -> impl Iterator<Item = &str> {
-        self.inner.masters.iter().map(|master| &**master.address())
-    }
-}
-
-impl Inner {
-    pub(crate) fn new(masters: Vec<Arc<dyn Master>>, settings: Settings, clock: Clock) -> Self {
-        Self {
-            masters,
-            settings,
-            clock,
-        }
-    }
-
-    /// The key of a resource.
-    pub(crate) fn key(&self, resource: &Arc<[u8]>) -> Arc<[u8]> {
-        match &*self.settings.key_prefix {
-            [] => resource.clone(),
-            prefix => [prefix, resource].concat().into(),
-        }
+        self.masters.all.iter().map(|master| &**master.address())
     }
 }
 
@@ -85,7 +69,7 @@ impl fmt::Debug for Redlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redlock")
             .field("masters", &self.addresses().collect::<Vec<_>>())
-            .field("quorum", &self.inner.settings.quorum.needed())
+            .field("quorum", &self.masters.settings.quorum.needed())
             .finish_non_exhaustive()
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::core::{MasterSet, ReleaseRound, ReleaseVerdict, Ttl, Vote};
 use crate::fanout::{Fanout, within};
 use crate::master::{Command, Owed};
-use crate::redlock::Inner;
+use crate::masters::Masters;
 use crate::report::RoundReport;
 
 /// The least time that stragglers have after the masters have decided, before
@@ -27,7 +27,7 @@ pub(crate) struct Release {
 
 /// What is still to be heard of a release.
 struct Confirmation {
-    inner: Arc<Inner>,
+    masters: Arc<Masters>,
     command: Arc<Command>,
     replies: Fanout,
     /// The longest that the token's keys live.
@@ -38,17 +38,17 @@ struct Confirmation {
 
 impl Release {
     pub(crate) fn send(
-        inner: Arc<Inner>,
+        masters: Arc<Masters>,
         runtime: Handle,
         command: Arc<Command>,
         ttl: Ttl,
         asked: MasterSet,
     ) -> Self {
-        let replies = Fanout::send(&inner.masters, &command, inner.clock);
+        let replies = Fanout::send(&masters.all, &command, masters.clock);
         Self {
             runtime,
             confirmation: Confirmation {
-                inner,
+                masters,
                 command,
                 replies,
                 ttl,
@@ -62,17 +62,17 @@ impl Release {
     /// token.
     pub(crate) async fn confirm(&mut self) -> (ReleaseVerdict, RoundReport) {
         let Confirmation {
-            inner,
+            masters,
             replies,
             asked,
             ..
         } = &mut self.confirmation;
-        let mut round = ReleaseRound::new(inner.settings.quorum);
+        let mut round = ReleaseRound::new(masters.settings.quorum);
         for master in replies.not_asked() {
             round.vote(master, Vote::Absent);
         }
         let started = Instant::now();
-        let limit = inner.settings.master_timeout;
+        let limit = masters.settings.master_timeout;
         let decided = within(limit, |context| {
             let all = replies.poll_replies(context, |master, vote, _| {
                 round.vote(master, vote);
@@ -98,7 +98,7 @@ impl Release {
             ReleaseVerdict::Pending => round.close(),
             decided => decided,
         };
-        (verdict, replies.report(&inner.masters))
+        (verdict, replies.report(&masters.all))
     }
 }
 
@@ -108,7 +108,11 @@ impl Drop for Release {
         if confirmation.replies.is_complete() {
             confirmation.owe_the_rest();
         } else {
-            self.runtime.spawn(confirmation.settle());
+            let unsettled = confirmation.masters.unsettled();
+            self.runtime.spawn(async move {
+                confirmation.settle().await;
+                drop(unsettled);
+            });
         }
     }
 }
@@ -116,7 +120,7 @@ impl Drop for Release {
 impl Confirmation {
     fn take(&mut self) -> Self {
         Self {
-            inner: self.inner.clone(),
+            masters: self.masters.clone(),
             command: self.command.clone(),
             replies: self.replies.take(),
             ttl: self.ttl,
@@ -126,7 +130,7 @@ impl Confirmation {
 
     /// Waits for the replies; what has not come in the time-out is owed.
     async fn settle(mut self) {
-        self.replies.settle(&self.inner).await;
+        self.replies.settle(&self.masters).await;
         self.owe_the_rest();
     }
 
@@ -135,7 +139,7 @@ impl Confirmation {
     fn owe_the_rest(&self) {
         let unanswered = self.replies.unanswered();
         let until = Instant::now().checked_add(self.ttl.as_duration());
-        for (index, master) in self.inner.masters.iter().enumerate() {
+        for (index, master) in self.masters.all.iter().enumerate() {
             if unanswered.contains(index) && self.asked.contains(index) {
                 master.owe(Owed {
                     key: self.command.key.clone(),

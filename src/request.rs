@@ -13,65 +13,8 @@ use crate::acquire::take;
 use crate::core::{Backoff, Terms};
 use crate::error::{InvalidRequest, LockError};
 use crate::guard::Guard;
-use crate::redlock::Inner;
-
-/// How long a request waits for a lock that it can't have at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// Not at all: one attempt.
-    No,
-    /// Up to this long, and then for the attempt under way at most.
-    For(Duration),
-    /// Until it has the lock, however long the masters are down.
-    Forever,
-}
-
-impl From<Duration> for Wait {
-    fn from(duration: Duration) -> Self {
-        Wait::For(duration)
-    }
-}
-
-/// How a request tries again: after a pause of a random share of a bound that
-/// doubles with each failed attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub struct Retry {
-    pub(crate) base: Duration,
-    pub(crate) cap: Duration,
-    pub(crate) attempts: Option<u32>,
-}
-
-impl Retry {
-    /// The bound of the first pause; the default is 5 ms.
-    pub fn base(mut self, base: Duration) -> Self {
-        self.base = base;
-        self
-    }
-
-    /// The bound that no pause exceeds; the default is 250 ms.
-    pub fn cap(mut self, cap: Duration) -> Self {
-        self.cap = cap;
-        self
-    }
-
-    /// At most this many attempts, the first included; the default is any
-    /// number of them, for as long as the request waits.
-    pub fn attempts(mut self, attempts: u32) -> Self {
-        self.attempts = Some(attempts);
-        self
-    }
-}
-
-impl Default for Retry {
-    fn default() -> Self {
-        Self {
-            base: Duration::from_millis(5),
-            cap: Duration::from_millis(250),
-            attempts: None,
-        }
-    }
-}
+use crate::masters::Masters;
+use crate::settings::{Retry, Wait};
 
 /// A request for a lock, made by [`Redlock::lock`](crate::Redlock::lock).
 ///
@@ -96,7 +39,7 @@ impl Default for Retry {
 #[must_use = "a request does nothing until it is awaited"]
 #[derive(Clone)]
 pub struct Request {
-    inner: Arc<Inner>,
+    masters: Arc<Masters>,
     resource: Arc<[u8]>,
     ttl: Duration,
     wait: Wait,
@@ -104,14 +47,14 @@ pub struct Request {
 }
 
 impl Request {
-    pub(crate) fn new(inner: Arc<Inner>, resource: &[u8]) -> Self {
-        let settings = &inner.settings;
+    pub(crate) fn new(masters: Arc<Masters>, resource: &[u8]) -> Self {
+        let settings = &masters.settings;
         Self {
             resource: resource.into(),
             ttl: settings.ttl,
             wait: settings.wait,
             retry: settings.retry,
-            inner,
+            masters,
         }
     }
 
@@ -154,8 +97,8 @@ impl Request {
         let mut waiting = Waiting::begin(self.wait, self.retry)?;
         let runtime = Handle::try_current().map_err(|_| LockError::NoRuntime)?;
         loop {
-            match take(&self.inner, &runtime, &self.resource, terms).await {
-                Ok(guard) => return Ok(guard),
+            match take(&self.masters, &runtime, &self.resource, terms).await {
+                Ok((claim, lease)) => return Ok(Guard::new(claim, self.resource, lease)),
                 Err(refused) => waiting.pause_after(refused).await?,
             }
         }
@@ -166,7 +109,7 @@ impl Request {
         if self.resource.is_empty() {
             return Err(InvalidRequest::EmptyResource);
         }
-        Ok(self.inner.settings.terms(self.ttl)?)
+        Ok(self.masters.settings.terms(self.ttl)?)
     }
 }
 

@@ -105,3 +105,35 @@ async fn s17_drops_leave_no_key_when_the_coordinator_is_dropped_too() {
     }
     fleet.assert_no_keys(2 * SECOND).await;
 }
+
+#[test]
+fn s17_a_runtime_that_ends_after_all_is_settled_leaves_no_key() {
+    let runtime = || tokio::runtime::Runtime::new().unwrap();
+    let looking = runtime();
+    let fleet = looking.block_on(Fleet::start(5));
+    for turn in 0..20 {
+        let resource = format!("taken:{turn}");
+        looking.block_on(async {
+            for master in fleet.iter().take(3) {
+                let mut set = redis::cmd("SET");
+                set.arg(&resource).arg("another");
+                let _: () = support::inspect::ask(&master.url(), &set).await;
+            }
+        });
+        let ending = runtime();
+        ending.block_on(async {
+            let redlock = Redlock::builder().masters(fleet.urls()).build().unwrap();
+            let _ = redlock
+                .lock(&resource)
+                .ttl(TTL)
+                .try_once()
+                .await
+                .unwrap_err();
+            redlock.settled().await;
+        });
+        ending.shutdown_background();
+        let values = looking.block_on(fleet.get(&resource));
+        let left = values.iter().filter(|value| value.is_some()).count();
+        assert_eq!(left, 3, "only the other's: {values:?}");
+    }
+}

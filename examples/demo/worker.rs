@@ -34,10 +34,6 @@ const REST: Duration = Duration::from_millis(2);
 /// How often figures are reported.
 const REPORT: Duration = Duration::from_millis(100);
 
-/// Refused rounds are released in the background, which ends with the runtime:
-/// this long before it does, so that no key is left to its TTL.
-const FAREWELL: Duration = Duration::from_millis(200);
-
 /// Works until standard input ends: the parent closed it, or has died.
 pub async fn run() -> ExitCode {
     match work().await {
@@ -63,7 +59,8 @@ async fn work() -> Result<(), AnyError> {
         sleep(REST).await;
     }
     worker.report()?;
-    sleep(FAREWELL).await;
+    // Refused rounds are released in the background, which ends with the runtime.
+    worker.redlock.settled().await;
     Ok(())
 }
 

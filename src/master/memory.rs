@@ -10,7 +10,6 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Action, Answer, Command, Fault, Master, Owed, OwedReleases, Reply, Sent};
-use crate::config::{Builder, Source};
 
 /// A master in the memory of this process, whose keys expire by tokio's clock,
 /// so that a test with paused time is exact and takes no time. It can be made
@@ -383,15 +382,5 @@ impl fmt::Debug for MemoryMaster {
         f.debug_struct("MemoryMaster")
             .field("address", &self.shared.address)
             .finish_non_exhaustive()
-    }
-}
-
-impl Builder {
-    /// Adds in-process masters. The lease is then measured by tokio's clock,
-    /// like the expiry of their keys.
-    pub fn memory_masters<'a>(self, masters: impl IntoIterator<Item = &'a MemoryMaster>) -> Self {
-        masters.into_iter().fold(self, |builder, master| {
-            builder.source(Ok(Source::Memory(master.clone())))
-        })
     }
 }

@@ -20,7 +20,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-pub(crate) use self::redis::{RedisSource, Timeouts};
+pub use self::redis::InvalidUrl;
+pub(crate) use self::redis::{RedisClient, RedisSource, Timeouts};
 pub(crate) use command::{Action, Command};
 pub use fault::Fault;
 #[cfg(feature = "testing")]

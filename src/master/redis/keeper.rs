@@ -8,7 +8,7 @@ use futures::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::link::{Kept, Link, State};
-use super::session::{self, Origin, Pushes, Session};
+use super::session::{self, Opened, Origin, Pushes, Session};
 use super::wire;
 use crate::core::Backoff;
 use crate::master::{Action, Command, Fault, Owed, Reply};
@@ -38,8 +38,13 @@ pub(super) async fn keep(link: Kept) {
     for number in 1.. {
         let began = Instant::now();
         let cause = match open(&link, number, lost.as_ref()).await {
-            Ok((session, pushes)) => {
+            Ok(Opened {
+                session,
+                pushes,
+                lost_is_over,
+            }) => {
                 tracing::debug!(master = %link.address, "connected");
+                link.found_lost(lost_is_over);
                 lost = Some(session.origin.clone());
                 attend(&link, session, pushes).await.to_owned()
             }
@@ -60,12 +65,8 @@ pub(super) async fn keep(link: Kept) {
     }
 }
 
-async fn open(
-    link: &Link,
-    number: u64,
-    lost: Option<&Origin>,
-) -> Result<(Session, Pushes), String> {
-    let opening = session::open(link, number, lost);
+async fn open(link: &Link, number: u64, lost: Option<&Origin>) -> Result<Opened, String> {
+    let opening = session::open(&link.client, link.timeouts, number, lost);
     match timeout(link.timeouts.connect, opening).await {
         Ok(Ok(opened)) => Ok(opened),
         Ok(Err(error)) => Err(wire::describe(&error)),

@@ -3,12 +3,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ::redis::Client;
-use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use super::Timeouts;
 use super::session::Session;
-use super::{Timeouts, keeper};
 use crate::master::{Action, Command, Fault, Owed, OwedReleases};
 
 /// What is known of the connection to one master. The keeper alone changes the
@@ -94,19 +93,17 @@ impl Link {
         self.state.send_replace(state);
     }
 
-    /// Makes sure that the keeper runs: on the first command, and again if the
-    /// runtime that it ran on has ended.
-    pub(super) fn keep(self: &Arc<Self>) {
-        if self.kept.load(Ordering::Acquire) {
-            return;
+    pub(super) fn is_kept(&self) -> bool {
+        self.kept.load(Ordering::Acquire)
+    }
+
+    /// The hold of a new keeper; `None` if there is a keeper already.
+    pub(super) fn be_kept(self: &Arc<Self>) -> Option<Kept> {
+        if self.kept.swap(true, Ordering::AcqRel) {
+            return None;
         }
-        let Ok(runtime) = Handle::try_current() else {
-            return;
-        };
-        if !self.kept.swap(true, Ordering::AcqRel) {
-            self.set(State::Connecting);
-            runtime.spawn(keeper::keep(Kept(self.clone())));
-        }
+        self.set(State::Connecting);
+        Some(Kept(self.clone()))
     }
 
     /// A command of this session was found broken off.
@@ -161,18 +158,16 @@ impl Link {
         }
     }
 
-    /// The connection was lost and its commands could not be called back: what
-    /// they leave behind lives for as long as the longest TTL among them.
-    pub(super) fn expect_strays(&self) {
+    /// There is a new connection. Unless the lost one is over, commands of it
+    /// may still come, and what they leave behind lives for as long as the
+    /// longest TTL among them.
+    pub(super) fn found_lost(&self, is_over: bool) {
         let longest = Duration::from_millis(self.longest_ttl.swap(0, Ordering::Relaxed));
-        let until = far_off(Instant::now(), longest);
-        let mut strays = lock(&self.strays_until);
-        *strays = (*strays).max(Some(until));
-    }
-
-    /// The lost connection has ended at the server too: nothing comes of it.
-    pub(super) fn expect_no_strays(&self) {
-        self.longest_ttl.store(0, Ordering::Relaxed);
+        if !is_over {
+            let until = far_off(Instant::now(), longest);
+            let mut strays = lock(&self.strays_until);
+            *strays = (*strays).max(Some(until));
+        }
     }
 
     pub(super) fn strays_until(&self) -> Option<Instant> {

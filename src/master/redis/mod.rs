@@ -8,12 +8,12 @@
 //! | `session.rs` | one connection: set up, killed, its scripts loaded |
 //! | `keeper.rs` | the task that connects, notices loss and silence, and repeats owed releases |
 //! | `wire.rs` | commands and answers as they go over the wire |
-//! | `config.rs` | masters from URLs and from the caller's own clients |
+//! | `source.rs` | masters from URLs and from the caller's own clients |
 
-mod config;
 mod keeper;
 mod link;
 mod session;
+mod source;
 mod wire;
 
 use std::sync::Arc;
@@ -23,12 +23,16 @@ use std::time::Duration;
 use ::redis::Client;
 use ::redis::aio::MultiplexedConnection;
 
+use tokio::runtime::Handle;
+
 use self::link::{Link, State};
 use self::session::Session;
 use super::{Action, Command, Fault, Master, Owed, Pending, Reply, Sent};
 
-pub(crate) use self::config::RedisSource;
+pub use self::source::InvalidUrl;
+pub(crate) use self::source::RedisSource;
 pub(crate) use self::wire::Wire;
+pub(crate) use ::redis::Client as RedisClient;
 
 /// How a master is connected to.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +51,19 @@ impl RedisMaster {
     pub(crate) fn new(client: Client, address: Arc<str>, timeouts: Timeouts) -> Self {
         Self {
             link: Arc::new(Link::new(client, address, timeouts)),
+        }
+    }
+
+    /// Makes sure that the keeper runs: on the first command, and again if the
+    /// runtime that it ran on has ended.
+    fn keep(&self) {
+        if self.link.is_kept() {
+            return;
+        }
+        if let Ok(runtime) = Handle::try_current()
+            && let Some(kept) = Link::be_kept(&self.link)
+        {
+            runtime.spawn(keeper::keep(kept));
         }
     }
 
@@ -92,7 +109,7 @@ impl Master for RedisMaster {
     }
 
     fn send(&self, command: &Arc<Command>) -> Sent {
-        self.link.keep();
+        self.keep();
         self.send_in(&self.link.state(), command)
     }
 

@@ -8,7 +8,6 @@ use ::redis::{
 use tokio::sync::mpsc;
 
 use super::Timeouts;
-use super::link::Link;
 use crate::master::{EXTEND, RELEASE};
 
 /// How many commands may wait to be written. More than the crate's 50, so that
@@ -22,6 +21,15 @@ pub(super) struct Session {
     /// Sessions with one master are numbered, from 1.
     pub(super) number: u64,
     pub(super) origin: Origin,
+}
+
+/// A connection that is ready for commands.
+pub(super) struct Opened {
+    pub(super) session: Session,
+    pub(super) pushes: Pushes,
+    /// Whether the lost connection has ended at the server too, so that nothing
+    /// of it is applied any more.
+    pub(super) lost_is_over: bool,
 }
 
 /// What the server calls the connection, as far as it says.
@@ -41,11 +49,12 @@ pub(super) type Pushes = mpsc::UnboundedReceiver<PushInfo>;
 /// before it is killed, so that nothing of it is applied any more (S7), and the
 /// scripts are loaded.
 pub(super) async fn open(
-    link: &Link,
+    client: &Client,
+    timeouts: Timeouts,
     number: u64,
     lost: Option<&Origin>,
-) -> RedisResult<(Session, Pushes)> {
-    let (connection, pushes) = connect(&link.client, link.timeouts).await?;
+) -> RedisResult<Opened> {
+    let (connection, pushes) = connect(client, timeouts).await?;
     let (client_id, run_id, _, _) = tokio::join!(
         client_id(connection.clone()),
         run_id(connection.clone()),
@@ -53,21 +62,20 @@ pub(super) async fn open(
         load(connection.clone(), EXTEND),
     );
     let origin = Origin { run_id, client_id };
-    let is_over = match lost {
+    let lost_is_over = match lost {
         Some(lost) => kill(connection.clone(), lost, &origin).await,
         None => true,
     };
-    if is_over {
-        link.expect_no_strays();
-    } else {
-        link.expect_strays();
-    }
     let session = Session {
         connection,
         number,
         origin,
     };
-    Ok((session, pushes))
+    Ok(Opened {
+        session,
+        pushes,
+        lost_is_over,
+    })
 }
 
 async fn connect(

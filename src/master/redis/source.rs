@@ -2,8 +2,9 @@ use std::sync::Arc;
 
 use ::redis::{Client, IntoConnectionInfo};
 
+use thiserror::Error;
+
 use super::{RedisMaster, Timeouts};
-use crate::config::{Builder, ConfigError, Source};
 use crate::master::Master;
 
 /// A master that is yet to be built.
@@ -13,39 +14,32 @@ pub(crate) struct RedisSource {
 }
 
 impl RedisSource {
-    fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         Self {
             client: Box::new(client),
         }
     }
 }
 
-impl Builder {
-    /// Adds masters by URL: `redis://[user][:password@]host[:port][/db]`, with
-    /// TLS `rediss://…` (a `tls-…` feature of the crate), or
-    /// `redis+unix:///path`. They must be independent: not replicas of each
-    /// other, not the same server twice. The order doesn't matter.
-    ///
-    /// URLs that don't parse, and servers given twice, are reported by
-    /// [`build`](Builder::build).
-    pub fn masters<U: AsRef<str>>(self, urls: impl IntoIterator<Item = U>) -> Self {
-        urls.into_iter().fold(self, |builder, url| {
-            builder.source(parse(url.as_ref()).map(Source::Redis))
-        })
-    }
-
-    /// Adds masters by clients of the `redis` crate, for what a URL can't say
-    /// (client certificates, say). Their TCP settings and protocol version are
-    /// overridden: no delay, and RESP3 where the server has it. Nothing is sent
-    /// through the client itself.
-    pub fn redis_clients(self, clients: impl IntoIterator<Item = Client>) -> Self {
-        clients.into_iter().fold(self, |builder, client| {
-            builder.source(Ok(Source::Redis(RedisSource::new(client))))
-        })
-    }
-}
-
 impl RedisSource {
+    pub(crate) fn parse(url: &str) -> Result<Self, InvalidUrl> {
+        let invalid = |reason: String| InvalidUrl {
+            url: without_secrets(url),
+            reason,
+        };
+        let info = url
+            .into_connection_info()
+            .map_err(|error| invalid(error.to_string()))?;
+        if !info.addr().is_supported() {
+            return Err(invalid(
+                "this kind of address needs a feature of the crate that is off, tls-rustls say"
+                    .into(),
+            ));
+        }
+        let client = Client::open(info).map_err(|error| invalid(error.to_string()))?;
+        Ok(Self::new(client))
+    }
+
     pub(crate) fn address(&self) -> Arc<str> {
         self.client
             .get_connection_info()
@@ -61,21 +55,15 @@ impl RedisSource {
     }
 }
 
-fn parse(url: &str) -> Result<RedisSource, ConfigError> {
-    let invalid = |reason: String| ConfigError::InvalidUrl {
-        url: without_secrets(url),
-        reason,
-    };
-    let info = url
-        .into_connection_info()
-        .map_err(|error| invalid(error.to_string()))?;
-    if !info.addr().is_supported() {
-        return Err(invalid(
-            "this kind of address needs a feature of the crate that is off, tls-rustls say".into(),
-        ));
-    }
-    let client = Client::open(info).map_err(|error| invalid(error.to_string()))?;
-    Ok(RedisSource::new(client))
+/// A master's URL can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the master {url:?} can't be used: {reason}")]
+#[non_exhaustive]
+pub struct InvalidUrl {
+    /// The URL, without what may be a password.
+    pub url: String,
+    /// What is wrong with it.
+    pub reason: String,
 }
 
 /// The URL without what may be a password, however broken it is: everything

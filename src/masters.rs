@@ -1,0 +1,58 @@
+//! The masters, and what all locks on them have in common.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+use crate::master::Master;
+use crate::settings::Settings;
+
+pub(crate) struct Masters {
+    pub(crate) all: Vec<Arc<dyn Master>>,
+    pub(crate) settings: Settings,
+    pub(crate) clock: Clock,
+    /// How many releases go on in the background.
+    unsettled: watch::Sender<usize>,
+}
+
+impl Masters {
+    pub(crate) fn new(all: Vec<Arc<dyn Master>>, settings: Settings, clock: Clock) -> Self {
+        Self {
+            all,
+            settings,
+            clock,
+            unsettled: watch::Sender::new(0),
+        }
+    }
+
+    /// Counts a release that goes on in the background, until this is dropped.
+    pub(crate) fn unsettled(self: &Arc<Self>) -> Unsettled {
+        self.unsettled.send_modify(|count| *count += 1);
+        Unsettled(self.clone())
+    }
+
+    /// Waits until no release goes on in the background.
+    pub(crate) async fn settled(&self) {
+        let mut unsettled = self.unsettled.subscribe();
+        // The sender lives as long as `self`.
+        let _ = unsettled.wait_for(|count| *count == 0).await;
+    }
+
+    /// The key of a resource.
+    pub(crate) fn key(&self, resource: &Arc<[u8]>) -> Arc<[u8]> {
+        match &*self.settings.key_prefix {
+            [] => resource.clone(),
+            prefix => [prefix, resource].concat().into(),
+        }
+    }
+}
+
+/// A release that goes on in the background.
+pub(crate) struct Unsettled(Arc<Masters>);
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        self.0.unsettled.send_modify(|count| *count -= 1);
+    }
+}
