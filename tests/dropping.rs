@@ -319,7 +319,7 @@ fn s17_a_request_dropped_after_its_runtime_has_ended_does_not_panic() {
             let mut request = redlock(&masters).lock(KEY).into_future();
             let first = poll_times(1, false, request.as_mut()).await;
             assert!(first.is_none());
-            request
+            vec![request]
         });
         drop(runtime);
         drop(request);

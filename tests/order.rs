@@ -3,12 +3,16 @@
 
 mod support;
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use redquorum::{LockError, Redlock};
 use support::proxy::Proxy;
 use support::server::Server;
 use support::wait::{eventually, until};
+use tokio::task::unconstrained;
 
 const SECOND: Duration = Duration::from_secs(1);
 const TTL: Duration = Duration::from_secs(600);
@@ -169,5 +173,28 @@ async fn s07_garbage_is_a_broken_connection_and_no_vote() {
         let refused = redlock.lock("a").ttl(TTL).try_once().await.unwrap_err();
         assert!(matches!(refused, LockError::NoQuorum { .. }), "{refused}");
         comes_back(&redlock, &server).await;
+    }
+}
+
+/// Uses up the task's budget of polls, so that tokio makes what it can wait.
+fn use_up_the_budget(context: &mut Context<'_>) {
+    while pin!(tokio::task::consume_budget()).poll(context).is_ready() {}
+}
+
+#[tokio::test]
+async fn s06_s07_a_release_is_sent_before_the_next_set_by_a_task_without_budget_too() {
+    let server = Server::start().await;
+    let (_proxy, redlock) = one_behind_a_proxy(&server).await;
+    for _ in 0..20 {
+        let mut guard = Some(redlock.lock("a").ttl(TTL).try_once().await.unwrap());
+        poll_fn(|context| {
+            use_up_the_budget(context);
+            guard.take();
+            Poll::Ready(())
+        })
+        .await;
+        // The task that hears the release out has not been polled yet.
+        let next = unconstrained(redlock.lock("a").ttl(TTL).try_once()).await;
+        next.unwrap().release().await.unwrap();
     }
 }

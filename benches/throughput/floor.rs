@@ -4,6 +4,7 @@
 use futures::stream::{FuturesUnordered, StreamExt};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, Script, Value};
+use tokio::task::unconstrained;
 use uuid::Uuid;
 
 const RELEASE: &str =
@@ -62,10 +63,12 @@ impl Floor {
     fn to_all(&self, command: &Cmd) -> FuturesUnordered<impl Future<Output = Value>> {
         let ask = |master: &MultiplexedConnection| {
             let mut master = master.clone();
-            async move {
+            // Without the budget of polls, which would let a release overtake
+            // its SET when it is used up.
+            unconstrained(async move {
                 let reply = master.send_packed_command(command).await;
                 reply.expect("healthy masters answer")
-            }
+            })
         };
         self.masters.iter().map(ask).collect()
     }

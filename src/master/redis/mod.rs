@@ -17,13 +17,14 @@ mod source;
 mod wire;
 
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ::redis::Client;
 use ::redis::aio::MultiplexedConnection;
 
+use futures::FutureExt;
 use tokio::runtime::Handle;
+use tokio::task::unconstrained;
 
 use self::link::{Link, State};
 use self::session::Session;
@@ -84,7 +85,9 @@ impl RedisMaster {
         }
     }
 
-    /// Puts the command on the connection's queue: polling it once does that.
+    /// Puts the command on the connection's queue: polling it once does that,
+    /// whatever is left of the task's budget of polls. Without the budget, tokio
+    /// would have it come back later, and later commands overtake it (S7).
     fn dispatch(&self, session: &Session, command: &Arc<Command>) -> Sent {
         self.link.note_sending(command);
         let mut pending: Pending = Box::pin(ask(
@@ -93,12 +96,9 @@ impl RedisMaster {
             session.connection.clone(),
             command.clone(),
         ));
-        match pending
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()))
-        {
-            Poll::Ready(reply) => Sent::Pending(Box::pin(std::future::ready(reply))),
-            Poll::Pending => Sent::Pending(pending),
+        match unconstrained(&mut pending).now_or_never() {
+            Some(reply) => Sent::Pending(Box::pin(std::future::ready(reply))),
+            None => Sent::Pending(pending),
         }
     }
 }

@@ -3,6 +3,7 @@ use std::sync::OnceLock;
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{Cmd, RedisError, RedisResult, Script, ServerErrorKind, Value, cmd};
 use futures::FutureExt;
+use tokio::task::unconstrained;
 
 use crate::master::{Action, Answer, Command, EXTEND, Fault, RELEASE, Reply};
 
@@ -90,7 +91,7 @@ pub(super) fn send_blindly(connection: &MultiplexedConnection, command: &Command
     cmd.set_no_response(true);
     let mut connection = connection.clone();
     // Polled once, it is queued; if the queue is full, it is not sent.
-    let _ = connection.send_packed_command(&cmd).now_or_never();
+    let _ = unconstrained(connection.send_packed_command(&cmd)).now_or_never();
 }
 
 fn is_no_script(answer: &RedisResult<Value>) -> bool {
