@@ -78,7 +78,11 @@ async fn connect(url: &str) -> MultiplexedConnection {
     let info = url.into_connection_info().expect("a URL of a master");
     let tcp = info.tcp_settings().clone().set_nodelay(true);
     let client = Client::open(info.set_tcp_settings(tcp)).expect("a client");
-    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    // In the default queue of 50, a release that finds it full can be overtaken
+    // by the SET of another task, and overtake its own.
+    let config = AsyncConnectionConfig::new()
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(1 << 20);
     client
         .get_multiplexed_async_connection_with_config(&config)
         .await

@@ -10,9 +10,11 @@ use tokio::sync::mpsc;
 use super::Timeouts;
 use crate::master::{EXTEND, RELEASE};
 
-/// How many commands may wait to be written. More than the crate's 50, so that
-/// a burst of locks doesn't queue for places in the queue.
-const QUEUE: usize = 4_096;
+/// How many commands may wait to be written: more than there ever are, since a
+/// silent master is not asked. (No memory is set aside for them.) In the crate's
+/// default queue of 50, a command that found it full could be overtaken by a
+/// later one (S7).
+const QUEUE: usize = 1 << 20;
 
 /// One connection to one master.
 #[derive(Clone)]

@@ -90,7 +90,7 @@ pub(super) fn send_blindly(connection: &MultiplexedConnection, command: &Command
     let mut cmd = command.wire().0.clone();
     cmd.set_no_response(true);
     let mut connection = connection.clone();
-    // Polled once, it is queued; if the queue is full, it is not sent.
+    // Polled once, it is queued.
     let _ = unconstrained(connection.send_packed_command(&cmd)).now_or_never();
 }
 
