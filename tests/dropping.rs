@@ -313,14 +313,11 @@ fn s17_a_request_dropped_after_its_runtime_has_ended_does_not_panic() {
         master.delay(ms(5));
     }] {
         let runtime = runtime();
-        let request = runtime.block_on(async {
-            let masters = masters::<3>();
-            masters.iter().for_each(way);
-            let mut request = redlock(&masters).lock(KEY).into_future();
-            let first = poll_times(1, false, request.as_mut()).await;
-            assert!(first.is_none());
-            request
-        });
+        let masters = runtime.block_on(async { masters::<3>() });
+        masters.iter().for_each(way);
+        let mut request = redlock(&masters).lock(KEY).into_future();
+        let first = runtime.block_on(poll_times(1, false, request.as_mut()));
+        assert!(first.is_none());
         drop(runtime);
         drop(request);
     }
