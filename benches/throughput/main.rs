@@ -16,7 +16,7 @@ use floor::Floor;
 use redquorum::Redlock;
 use support::fleet::Fleet;
 
-const TURNS: usize = 11;
+const TURNS: usize = 21;
 const TURN: Duration = Duration::from_millis(400);
 
 /// What is measured: one of two ways to take a lock and release it.
