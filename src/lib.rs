@@ -1,5 +1,57 @@
 //! Distributed locks by the Redlock algorithm: one lock, held on a majority of
 //! N independent Redis or Valkey masters.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use redquorum::{LockError, Redlock};
+//!
+//! # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
+//! let redlock = Redlock::builder()
+//!     .masters(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+//!     .build()?;
+//!
+//! // Wait for it, up to 10 s unless configured otherwise …
+//! let lock = redlock.lock("orders:42").ttl(Duration::from_secs(10)).await?;
+//! lock.ensure(Duration::from_secs(5))?;
+//! // … the critical section …
+//! lock.release().await?;
+//!
+//! // … or don't.
+//! match redlock.lock("report:daily").try_once().await {
+//!     Ok(lock) => drop(lock),
+//!     Err(LockError::Taken { .. }) => println!("somebody else is at it"),
+//!     Err(other) => return Err(other.into()),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | configure it | [`Builder`] |
+//! | ask for a lock | [`Redlock::lock`], [`Request`] |
+//! | use it | [`Guard`] |
+//! | find out why not | [`LockError`], [`ExtendError`], [`ReleaseError`], each with a [`RoundReport`] |
+//! | test a service that uses it | `MemoryMaster`, with the feature `testing` |
+//! | see how it decides | [`core`] |
+//!
+//! # What it promises
+//!
+//! While [`Guard::is_valid`] is true, no other client that uses the same masters
+//! holds the lock, if clocks run at nearly the same rate and masters don't lose
+//! what they granted within the TTL. A lock can't stop a write that is already
+//! in flight when its lease ends. The repository's `docs/safety.md` has the
+//! scenarios.
+//!
+//! # Runtime
+//!
+//! Locks are taken in a tokio runtime with its timer and I/O enabled, of any
+//! kind. A [`Redlock`] can be built, cloned and dropped anywhere; connections
+//! belong to the runtime in which they are first needed, and are made anew in
+//! another when that has ended.
+
+// The links above lead to what the core alone doesn't have.
+#![cfg_attr(not(feature = "redis"), allow(rustdoc::broken_intra_doc_links))]
 
 pub mod core;
 
@@ -34,6 +86,8 @@ mod settings;
 #[cfg(feature = "redis")]
 mod token;
 
+#[cfg(feature = "testing")]
+pub use crate::master::MemoryMaster;
 #[cfg(feature = "redis")]
 pub use crate::{
     config::{Builder, ConfigError},
@@ -47,5 +101,11 @@ pub use crate::{
     settings::{InvalidRetry, InvalidTime, Retry, Wait},
 };
 
-#[cfg(feature = "testing")]
-pub use crate::master::MemoryMaster;
+/// The samples of the guides compile.
+#[cfg(all(doctest, feature = "redis"))]
+mod guides {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+    #[doc = include_str!("../docs/safety.md")]
+    struct Safety;
+}
