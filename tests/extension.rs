@@ -312,7 +312,7 @@ async fn s10_a_release_after_an_undecided_extension_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s10_a_release_is_owed_for_as_long_as_the_extension_may_live() {
+async fn s10_the_release_of_an_extended_lock_is_owed_too() {
     let masters = masters::<3>();
     let lock = hold(&masters, ms(1000)).await;
     lock.extend(ms(60_000)).await.unwrap();
