@@ -1,6 +1,7 @@
 //! A lock that is held.
 
 use std::fmt;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 use std::time::Duration;
@@ -160,10 +161,14 @@ impl Guard {
         round
     }
 
-    /// Ends the lease, and releases what may be left of it on all masters (S6).
+    /// Ends the lease, and releases what may be left of it on all masters (S6):
+    /// once, however often a lost lease is extended.
     fn lost(&self, elapsed: Duration, report: RoundReport) -> ExtendError {
-        *self.lease_mut() = Lease::until(Moment::default());
-        drop(self.claim.release());
+        let ended = Lease::until(Moment::default());
+        let before = mem::replace(&mut *self.lease_mut(), ended);
+        if before != ended {
+            drop(self.claim.release());
+        }
         ExtendError::Lost { elapsed, report }
     }
 

@@ -140,6 +140,8 @@ struct Waiting {
     backoff: Backoff,
     attempts: u32,
     most_attempts: Option<u32>,
+    /// Whether the wait for masters was told.
+    told: bool,
 }
 
 impl Waiting {
@@ -150,6 +152,7 @@ impl Waiting {
             backoff: retry.backoff()?,
             attempts: 0,
             most_attempts: retry.attempts,
+            told: false,
         })
     }
 
@@ -179,8 +182,9 @@ impl Waiting {
     }
 
     /// Waiting for masters that can't be reached is worth a word, once.
-    fn tell(&self, refused: &LockError, waited: Duration) {
-        if self.attempts == 1 && matches!(refused, LockError::NoQuorum { .. }) {
+    fn tell(&mut self, refused: &LockError, waited: Duration) {
+        if !self.told && matches!(refused, LockError::NoQuorum { .. }) {
+            self.told = true;
             tracing::warn!(%refused, "waiting for a quorum of masters");
         } else {
             tracing::trace!(%refused, attempts = self.attempts, ?waited, "trying again");

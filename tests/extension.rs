@@ -312,7 +312,7 @@ async fn s10_a_release_after_an_undecided_extension_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s10_a_release_is_owed_for_as_long_as_the_extension_may_live() {
+async fn s10_the_release_of_an_extended_lock_is_owed_too() {
     let masters = masters::<3>();
     let lock = hold(&masters, ms(1000)).await;
     lock.extend(ms(60_000)).await.unwrap();
@@ -351,4 +351,20 @@ async fn s02_an_extension_never_leaves_the_smallest_validity_or_less() {
         ms(77),
         "masters have shortened their keys"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn s06_a_lost_lease_is_released_once_however_often_it_is_extended() {
+    let masters = masters::<3>();
+    let lock = hold(&masters, ms(1000)).await;
+    masters[0].cut_off();
+    sleep(ms(1000)).await;
+    for _ in 0..100 {
+        assert_lost(lock.extend(ms(1000)).await);
+    }
+    drop(lock);
+    sleep(ms(100)).await;
+    assert_eq!(masters[1].executed(), 3, "taken, lost and dropped");
+    masters[0].restart();
+    assert_eq!(masters[0].executed(), 3, "no more is owed");
 }
