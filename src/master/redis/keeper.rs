@@ -129,7 +129,8 @@ async fn answers_again(link: &Arc<Link>, session: &Session) -> bool {
         session: session.clone(),
         since,
     });
-    let patience = (link.timeouts.command * PATIENCE).max(LEAST_PATIENCE);
+    let patience = link.timeouts.command.saturating_mul(PATIENCE);
+    let patience = patience.max(LEAST_PATIENCE);
     let ping = cmd("PING");
     let answer = session::ask(session.connection.clone(), &ping);
     if timeout(patience, answer).await.is_err() {
