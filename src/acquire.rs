@@ -23,7 +23,10 @@ pub(crate) async fn take(
 ) -> Result<(Claim, Lease), LockError> {
     let mut claim = Claim::stake(masters, runtime, masters.key(resource), terms.ttl());
     match decide(&mut claim, terms).await {
-        Ok(lease) => Ok((claim, lease)),
+        Ok(lease) => {
+            claim.is_won();
+            Ok((claim, lease))
+        }
         Err(refusal) => Err(claim.refused(refusal, resource, terms)),
     }
 }

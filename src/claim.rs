@@ -23,6 +23,8 @@ pub(crate) struct Claim {
     ttl: Mutex<Ttl>,
     takes: Mutex<Fanout>,
     released: bool,
+    /// Whether a lock was held by it, so that its release lets others in.
+    won: bool,
 }
 
 impl Claim {
@@ -44,6 +46,7 @@ impl Claim {
             ttl: Mutex::new(ttl),
             takes: Mutex::new(takes),
             released: false,
+            won: false,
         }
     }
 
@@ -81,13 +84,22 @@ impl Claim {
         let mut takes = lock(&self.takes);
         takes.drop_pending();
         let command = Command::new(Action::Release, self.key.clone(), self.token);
-        Release::send(
+        let release = Release::send(
             self.masters.clone(),
             self.runtime.clone(),
             command,
             *lock(&self.ttl),
             takes.asked(),
-        )
+        );
+        if self.won {
+            self.masters.gates.released(&self.key);
+        }
+        release
+    }
+
+    /// A quorum has granted it.
+    pub(crate) fn is_won(&mut self) {
+        self.won = true;
     }
 
     /// The same, by the owner: nothing is left to do when the claim is dropped.

@@ -9,7 +9,8 @@ use thiserror::Error;
 
 use crate::clock::Clock;
 use crate::core::{Drift, InvalidDrift, InvalidQuorum, Quorum};
-use crate::master::{InvalidUrl, Master, RedisClient, RedisSource, Timeouts};
+use crate::gate::Gates;
+use crate::master::{InvalidUrl, Master, Notices, RedisClient, RedisSource, Timeouts};
 use crate::masters::Masters;
 use crate::redlock::Redlock;
 use crate::settings::{InvalidRetry, InvalidTime, Retry, Settings, Wait};
@@ -221,11 +222,20 @@ impl Builder {
         };
         settings.terms(settings.ttl)?;
         let clock = clock_for(&sources);
+        let timeouts = Timeouts {
+            command: self.master_timeout,
+            connect: self.connect_timeout,
+        };
+        let gates = Arc::new(Gates::default());
         let masters = sources
             .into_iter()
-            .map(|source| source.open(self.master_timeout, self.connect_timeout))
+            .enumerate()
+            .map(|(master, source)| {
+                let listener = gates.clone();
+                source.open(timeouts, Notices { master, listener })
+            })
             .collect();
-        Ok(Redlock::new(Masters::new(masters, settings, clock)))
+        Ok(Redlock::new(Masters::new(masters, settings, clock, gates)))
     }
 }
 
@@ -253,9 +263,9 @@ impl Source {
         }
     }
 
-    fn open(self, command: Duration, connect: Duration) -> Arc<dyn Master> {
+    fn open(self, timeouts: Timeouts, notices: Notices) -> Arc<dyn Master> {
         match self {
-            Source::Redis(source) => source.open(Timeouts { command, connect }),
+            Source::Redis(source) => source.open(timeouts, notices),
             #[cfg(feature = "testing")]
             Source::Memory(master) => Arc::new(master),
         }

@@ -68,6 +68,8 @@ mod error;
 #[cfg(feature = "redis")]
 mod fanout;
 #[cfg(feature = "redis")]
+mod gate;
+#[cfg(feature = "redis")]
 mod guard;
 #[cfg(feature = "redis")]
 mod master;
@@ -85,6 +87,8 @@ mod request;
 mod settings;
 #[cfg(feature = "redis")]
 mod token;
+#[cfg(feature = "redis")]
+mod waiting;
 
 #[cfg(feature = "testing")]
 pub use crate::master::MemoryMaster;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
+use crate::gate::Gates;
 use crate::master::Master;
 use crate::settings::Settings;
 
@@ -12,16 +13,24 @@ pub(crate) struct Masters {
     pub(crate) all: Vec<Arc<dyn Master>>,
     pub(crate) settings: Settings,
     pub(crate) clock: Clock,
+    /// Where those wait who want a lock that another has.
+    pub(crate) gates: Arc<Gates>,
     /// How many releases go on in the background.
     unsettled: watch::Sender<usize>,
 }
 
 impl Masters {
-    pub(crate) fn new(all: Vec<Arc<dyn Master>>, settings: Settings, clock: Clock) -> Self {
+    pub(crate) fn new(
+        all: Vec<Arc<dyn Master>>,
+        settings: Settings,
+        clock: Clock,
+        gates: Arc<Gates>,
+    ) -> Self {
         Self {
             all,
             settings,
             clock,
+            gates,
             unsettled: watch::Sender::new(0),
         }
     }
@@ -37,6 +46,12 @@ impl Masters {
         let mut unsettled = self.unsettled.subscribe();
         // The sender lives as long as `self`.
         let _ = unsettled.wait_for(|count| *count == 0).await;
+    }
+
+    /// Whether a quorum of masters tells of changes.
+    pub(crate) fn tell(&self) -> bool {
+        let telling = self.all.iter().filter(|master| master.tells()).count();
+        self.settings.quorum.is_met_by(telling)
     }
 
     /// The key of a resource.

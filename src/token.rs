@@ -19,6 +19,11 @@ impl Token {
         Self(digits)
     }
 
+    /// For commands that need none.
+    pub(crate) fn none() -> Self {
+        Self([b'0'; 32])
+    }
+
     /// The token as it is stored.
     pub(crate) fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("hexadecimal digits are UTF-8")

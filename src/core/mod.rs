@@ -15,6 +15,7 @@
 //! | [`Tally`] | the votes of one round |
 //! | [`AcquireRound`], [`ExtendRound`], [`ReleaseRound`] | the three kinds of round |
 //! | [`Backoff`] | the pause between two rounds |
+//! | [`Spread`] | the pause of one of several that hear at once that a lock is free |
 //!
 //! The algorithm is that of <https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/>.
 
@@ -24,6 +25,7 @@ mod lease;
 mod moment;
 mod quorum;
 mod round;
+mod spread;
 mod tally;
 mod ttl;
 
@@ -36,5 +38,6 @@ pub use round::{
     AcquireRound, AcquireVerdict, ExtendRound, ExtendVerdict, LeaseLoss, Refusal, ReleaseRound,
     ReleaseVerdict,
 };
+pub use spread::Spread;
 pub use tally::{MasterSet, Tally, Vote};
 pub use ttl::{InvalidTtl, Ttl};

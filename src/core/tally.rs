@@ -42,6 +42,11 @@ impl MasterSet {
         master < Self::CAPACITY && self.0 & (1 << master) != 0
     }
 
+    /// The masters that are in either set.
+    pub const fn union(self, other: MasterSet) -> MasterSet {
+        MasterSet(self.0 | other.0)
+    }
+
     /// How many masters are in the set.
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize

@@ -24,6 +24,8 @@ pub(crate) enum Action {
     Extend(Ttl),
     /// Delete the key if its value is the token.
     Release,
+    /// See whether there is no such key, and be told when that changes.
+    Look,
 }
 
 impl Command {

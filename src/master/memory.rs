@@ -261,7 +261,8 @@ impl Memory {
         self.executed += 1;
         let held = self.live(&command.key, now).map(|entry| &*entry.value);
         match command.action {
-            Action::Take(_) if held.is_some() => return Answer::No,
+            Action::Take(_) | Action::Look if held.is_some() => return Answer::No,
+            Action::Look => return Answer::Yes,
             Action::Take(ttl) => {
                 let entry = Entry {
                     value: command.token.to_string(),
@@ -346,6 +347,11 @@ impl Master for MemoryMaster {
     fn owe(&self, release: Owed) {
         self.shared.owed.push(release);
         self.repay();
+    }
+
+    /// It doesn't: those who wait for it look again from time to time.
+    fn tells(&self) -> bool {
+        false
     }
 
     fn fell_silent(&self) {

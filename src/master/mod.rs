@@ -46,9 +46,41 @@ pub(crate) trait Master: Send + Sync {
     /// can be reached, before any command that takes.
     fn owe(&self, release: Owed);
 
+    /// Whether it tells of changes of the keys that were [looked](Action::Look)
+    /// at.
+    fn tells(&self) -> bool;
+
     /// A command went unanswered for the whole time-out. Until the master
     /// answers again, it is not asked for locks.
     fn fell_silent(&self);
+}
+
+/// Who hears what masters tell.
+pub(crate) trait Listener: Send + Sync {
+    /// A key that was looked at has been set, deleted, or has expired. It is
+    /// told once: to hear of the next change, look again.
+    fn changed(&self, master: usize, key: &[u8]);
+
+    /// Anything may have changed, and nothing will be told of what was looked
+    /// at before.
+    fn all_changed(&self, master: usize);
+}
+
+/// What one master tells of.
+#[derive(Clone)]
+pub(crate) struct Notices {
+    pub(crate) master: usize,
+    pub(crate) listener: Arc<dyn Listener>,
+}
+
+impl Notices {
+    pub(crate) fn changed(&self, key: &[u8]) {
+        self.listener.changed(self.master, key);
+    }
+
+    pub(crate) fn all_changed(&self) {
+        self.listener.all_changed(self.master);
+    }
 }
 
 /// What a master said to one command.

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::dispatch::come_up;
 use super::link::{Kept, Link, State};
-use super::session::{self, Opened, Origin, Pushes, Session};
+use super::session::{self, News, Opened, Origin, Pushes, Session};
 use super::wire;
 use crate::core::Backoff;
 use crate::master::{Action, Command, Fault, Owed, Reply};
@@ -86,14 +86,15 @@ async fn attend(link: &Arc<Link>, session: Session, mut pushes: Pushes) -> &'sta
     let mut repeat = REPEAT;
     repeat_owed(link, &session).await;
     come_up(link, session.clone());
+    link.notices.all_changed();
     loop {
         tokio::select! {
-            () = ended(&mut pushes) => return "the server closed the connection",
+            () = ended(link, &mut pushes) => return "the server closed the connection",
             () = link.broken(session.number) => return "the connection broke",
             () = link.done() => return "nobody uses it any more",
             () = link.silence.notified() => {
                 tokio::select! {
-                    () = ended(&mut pushes) => return "the server closed the connection",
+                    () = ended(link, &mut pushes) => return "the server closed the connection",
                     answers = answers_again(link, &session) => if !answers {
                         return "it was silent for too long";
                     },
@@ -111,11 +112,16 @@ async fn attend(link: &Arc<Link>, session: Session, mut pushes: Pushes) -> &'sta
     }
 }
 
-/// Waits for the news that the connection has ended.
-async fn ended(pushes: &mut Pushes) {
+/// Passes on what the server tells, until the connection has ended.
+async fn ended(link: &Link, pushes: &mut Pushes) {
     while let Some(push) = pushes.recv().await {
-        if session::is_disconnection(&push) {
-            return;
+        match session::news(&push) {
+            News::Ended => return,
+            News::Changed => match session::changed_keys(&push) {
+                Some(keys) => keys.for_each(|key| link.notices.changed(key)),
+                None => link.notices.all_changed(),
+            },
+            News::Other => {}
         }
     }
     // The connection speaks RESP2: its end shows at the next command.

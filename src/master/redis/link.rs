@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::Timeouts;
 use super::session::Session;
-use crate::master::{Action, Command, Fault, Owed, OwedReleases, Pending, Reply};
+use crate::master::{Action, Command, Fault, Notices, Owed, OwedReleases, Pending, Reply};
 
 /// What is known of the connection to one master. The keeper alone changes the
 /// state; everybody reads it.
@@ -18,6 +18,7 @@ pub(super) struct Link {
     pub(super) address: Arc<str>,
     pub(super) timeouts: Timeouts,
     pub(super) owed: OwedReleases,
+    pub(super) notices: Notices,
     /// A command went unanswered for the whole time-out.
     pub(super) silence: Notify,
     breakage: Notify,
@@ -76,12 +77,18 @@ impl State {
 }
 
 impl Link {
-    pub(super) fn new(client: Client, address: Arc<str>, timeouts: Timeouts) -> Self {
+    pub(super) fn new(
+        client: Client,
+        address: Arc<str>,
+        timeouts: Timeouts,
+        notices: Notices,
+    ) -> Self {
         Self {
             client,
             address,
             timeouts,
             owed: OwedReleases::default(),
+            notices,
             silence: Notify::new(),
             breakage: Notify::new(),
             errand: Notify::new(),
@@ -183,6 +190,7 @@ impl Link {
                 self.longest_ttl
                     .fetch_max(ttl.as_millis(), Ordering::Relaxed);
             }
+            Action::Look => {}
             Action::Release => {
                 if let Some(until) = self.strays_until() {
                     self.owe(Owed {

@@ -27,7 +27,7 @@ use tokio::runtime::Handle;
 
 use self::dispatch::dispatch;
 use self::link::{Link, State};
-use super::{Action, Command, Master, Owed, Sent};
+use super::{Action, Command, Master, Notices, Owed, Sent};
 
 pub use self::source::InvalidUrl;
 pub(crate) use self::source::RedisSource;
@@ -48,9 +48,14 @@ pub(crate) struct RedisMaster {
 }
 
 impl RedisMaster {
-    pub(crate) fn new(client: Client, address: Arc<str>, timeouts: Timeouts) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        address: Arc<str>,
+        timeouts: Timeouts,
+        notices: Notices,
+    ) -> Self {
         Self {
-            link: Arc::new(Link::new(client, address, timeouts)),
+            link: Arc::new(Link::new(client, address, timeouts, notices)),
         }
     }
 
@@ -94,6 +99,10 @@ impl Master for RedisMaster {
 
     fn owe(&self, release: Owed) {
         self.link.owe(release);
+    }
+
+    fn tells(&self) -> bool {
+        matches!(&*self.link.state(), State::Up(session) if session.tells)
     }
 
     fn fell_silent(&self) {

@@ -23,6 +23,8 @@ pub(super) struct Session {
     /// Sessions with one master are numbered, from 1.
     pub(super) number: u64,
     pub(super) origin: Origin,
+    /// Whether the server tells of changes of the keys that were looked at.
+    pub(super) tells: bool,
 }
 
 /// A connection that is ready for commands.
@@ -57,9 +59,10 @@ pub(super) async fn open(
     lost: Option<&Origin>,
 ) -> RedisResult<Opened> {
     let (connection, pushes) = connect(client, timeouts).await?;
-    let (client_id, run_id, _, _) = tokio::join!(
+    let (client_id, run_id, tells, _, _) = tokio::join!(
         client_id(connection.clone()),
         run_id(connection.clone()),
+        tracking(connection.clone()),
         load(connection.clone(), RELEASE),
         load(connection.clone(), EXTEND),
     );
@@ -72,6 +75,7 @@ pub(super) async fn open(
         connection,
         number,
         origin,
+        tells,
     };
     Ok(Opened {
         session,
@@ -130,9 +134,19 @@ fn speaks_no_resp3(error: &::redis::RedisError) -> bool {
     ) || error.code() == Some("NOPROTO")
 }
 
-/// Whether the connection ended, if that is what a push says.
-pub(super) fn is_disconnection(push: &PushInfo) -> bool {
-    push.kind == PushKind::Disconnection
+/// What a push is about.
+pub(super) enum News {
+    Ended,
+    Changed,
+    Other,
+}
+
+pub(super) fn news(push: &PushInfo) -> News {
+    match push.kind {
+        PushKind::Disconnection => News::Ended,
+        PushKind::Invalidate => News::Changed,
+        _ => News::Other,
+    }
 }
 
 async fn client_id(connection: MultiplexedConnection) -> Option<i64> {
@@ -147,6 +161,32 @@ async fn run_id(connection: MultiplexedConnection) -> Option<Arc<str>> {
     let text: String = ::redis::from_redis_value(answer).ok()?;
     let id = text.lines().find_map(|line| line.strip_prefix("run_id:"))?;
     Some(id.trim().into())
+}
+
+/// Asks to be told when keys that this connection has read are changed by others
+/// or expire. Servers before 6 can't, RESP2 has no room for it, and an ACL or a
+/// proxy may forbid it: then those who wait look again from time to time.
+async fn tracking(connection: MultiplexedConnection) -> bool {
+    let mut tracking = cmd("CLIENT");
+    tracking.arg("TRACKING").arg("ON").arg("NOLOOP");
+    match ask(connection, &tracking).await {
+        Ok(_) => true,
+        Err(error) => {
+            tracing::info!(%error, "no wake-up by the server: waiting by backoff alone");
+            false
+        }
+    }
+}
+
+/// The keys that a push says have changed: `None` if all may have.
+pub(super) fn changed_keys(push: &PushInfo) -> Option<impl Iterator<Item = &[u8]>> {
+    let Some(Value::Array(keys)) = push.data.first() else {
+        return None;
+    };
+    Some(keys.iter().filter_map(|key| match key {
+        Value::BulkString(key) => Some(&**key),
+        _ => None,
+    }))
 }
 
 /// A script that can't be loaded is sent whole when it is needed.

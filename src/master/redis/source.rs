@@ -5,7 +5,7 @@ use ::redis::{Client, IntoConnectionInfo};
 use thiserror::Error;
 
 use super::{RedisMaster, Timeouts};
-use crate::master::Master;
+use crate::master::{Master, Notices};
 
 /// A master that is yet to be built.
 #[derive(Clone)]
@@ -49,9 +49,9 @@ impl RedisSource {
             .into()
     }
 
-    pub(crate) fn open(self, timeouts: Timeouts) -> Arc<dyn Master> {
+    pub(crate) fn open(self, timeouts: Timeouts, notices: Notices) -> Arc<dyn Master> {
         let address = self.address();
-        Arc::new(RedisMaster::new(*self.client, address, timeouts))
+        Arc::new(RedisMaster::new(*self.client, address, timeouts, notices))
     }
 }
 

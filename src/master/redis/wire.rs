@@ -15,6 +15,7 @@ impl Wire {
         Self(match command.action {
             Action::Take(ttl) => set_if_absent(command, ttl.as_millis()),
             Action::Extend(_) | Action::Release => by_hash(command),
+            Action::Look => get(command),
         })
     }
 }
@@ -44,6 +45,12 @@ fn set_if_absent(command: &Command, millis: u64) -> Cmd {
     set
 }
 
+fn get(command: &Command) -> Cmd {
+    let mut get = cmd("GET");
+    get.arg(&*command.key);
+    get
+}
+
 fn by_hash(command: &Command) -> Cmd {
     let mut evalsha = Cmd::with_capacity(6, 128 + command.key.len());
     evalsha
@@ -70,7 +77,7 @@ fn add_arguments(script: &mut Cmd, command: &Command) {
 fn source(action: Action) -> &'static str {
     match action {
         Action::Extend(_) => EXTEND,
-        Action::Take(_) | Action::Release => RELEASE,
+        Action::Take(_) | Action::Release | Action::Look => RELEASE,
     }
 }
 
@@ -79,7 +86,7 @@ fn script(action: Action) -> &'static Script {
     let [release, extend] = SCRIPTS.get_or_init(|| [Script::new(RELEASE), Script::new(EXTEND)]);
     match action {
         Action::Extend(_) => extend,
-        Action::Take(_) | Action::Release => release,
+        Action::Take(_) | Action::Release | Action::Look => release,
     }
 }
 
@@ -110,6 +117,8 @@ fn read(action: Action, answer: RedisResult<Value>) -> Reply {
         (Action::Take(_), Ok(Value::Nil)) => Ok(Answer::No),
         (Action::Extend(_) | Action::Release, Ok(Value::Int(1))) => Ok(Answer::Yes),
         (Action::Extend(_) | Action::Release, Ok(Value::Int(0))) => Ok(Answer::No),
+        (Action::Look, Ok(Value::Nil)) => Ok(Answer::Yes),
+        (Action::Look, Ok(Value::BulkString(_))) => Ok(Answer::No),
         (_, Ok(other)) => Err(Fault::Broken {
             cause: format!("an answer to another command: {other:?}").into(),
         }),

@@ -1,0 +1,273 @@
+//! Where the tasks of this process wait for one resource: one of them contends
+//! for it, the others queue behind it, first in, first out.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::core::{MasterSet, Quorum, Spread};
+use crate::master::Listener;
+
+/// The gates of all resources that somebody waits for: there is none for others.
+#[derive(Default)]
+pub(crate) struct Gates {
+    open: Mutex<HashMap<Arc<[u8]>, Arc<Gate>>>,
+    /// How many there are: where nobody waits, nothing else is looked at.
+    count: AtomicUsize,
+    rivalry: Rivalry,
+}
+
+/// The gate of one resource.
+#[derive(Default)]
+pub(crate) struct Gate {
+    /// Held by the one that contends. tokio's mutex is fair.
+    pub(crate) turn: tokio::sync::Mutex<Turn>,
+    local: Mutex<Local>,
+    freed: Mutex<MasterSet>,
+    /// Something of the above has changed.
+    news: Notify,
+}
+
+/// What a contender leaves to the next one.
+#[derive(Default)]
+pub(crate) struct Turn {
+    pub(crate) spread: Spread,
+    /// Since when this process has had the lock without giving others a chance.
+    pub(crate) run: Option<Instant>,
+}
+
+/// What this process knows of the lock by itself.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Local {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// A task of this process has it.
+    Held,
+    /// A task of this process has just released it.
+    Freed,
+}
+
+/// A place at a gate. The gate is taken down with the last of them.
+pub(crate) struct Place {
+    gates: Arc<Gates>,
+    key: Arc<[u8]>,
+    gate: Arc<Gate>,
+}
+
+impl Gates {
+    /// Whether others of this process wait for the resource.
+    pub(crate) fn is_awaited(&self, key: &[u8]) -> bool {
+        self.count.load(Ordering::Acquire) > 0 && self.lock().contains_key(key)
+    }
+
+    /// A place at the resource's gate.
+    pub(crate) fn join(self: &Arc<Self>, key: &Arc<[u8]>) -> Place {
+        let mut open = self.lock();
+        let gate = open.entry(key.clone()).or_default().clone();
+        self.count.store(open.len(), Ordering::Release);
+        drop(open);
+        Place {
+            gates: self.clone(),
+            key: key.clone(),
+            gate,
+        }
+    }
+
+    /// A task of this process has sent the release of the lock.
+    pub(crate) fn released(&self, key: &[u8]) {
+        self.rivalry.released(key);
+        if let Some(gate) = self.find(key) {
+            gate.set_local(Local::Freed);
+        }
+    }
+
+    /// Other processes want the lock too.
+    pub(crate) fn rival(&self, key: &[u8]) {
+        self.rivalry.refused(key);
+    }
+
+    /// Whether this process has had the lock just now, and others want it: then
+    /// it is their turn.
+    pub(crate) fn owes_others_a_turn(&self, key: &[u8]) -> bool {
+        self.rivalry.owes_a_turn(key)
+    }
+
+    fn find(&self, key: &[u8]) -> Option<Arc<Gate>> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        self.lock().get(key).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, Arc<Gate>>> {
+        lock(&self.open)
+    }
+}
+
+impl Listener for Gates {
+    fn changed(&self, master: usize, key: &[u8]) {
+        if let Some(gate) = self.find(key) {
+            gate.is_freed_by(master);
+        }
+    }
+
+    fn all_changed(&self, master: usize) {
+        for gate in self.lock().values() {
+            gate.is_freed_by(master);
+        }
+    }
+}
+
+impl Gate {
+    pub(crate) fn set_local(&self, local: Local) {
+        *lock(&self.local) = local;
+        self.news.notify_waiters();
+    }
+
+    pub(crate) fn local(&self) -> Local {
+        *lock(&self.local)
+    }
+
+    /// Whether a task of this process has released the lock since the last call.
+    pub(crate) fn take_freed_here(&self) -> bool {
+        let mut local = lock(&self.local);
+        let freed = *local == Local::Freed;
+        if freed {
+            *local = Local::Unknown;
+        }
+        freed
+    }
+
+    /// Begins to count the masters that tell of changes anew.
+    pub(crate) fn forget_freed(&self) {
+        mem::take(&mut *lock(&self.freed));
+    }
+
+    fn is_freed_by(&self, master: usize) {
+        lock(&self.freed).insert(master);
+        self.news.notify_waiters();
+    }
+
+    pub(crate) fn freed(&self) -> MasterSet {
+        *lock(&self.freed)
+    }
+
+    /// Waits until what is asked for is there.
+    async fn until(&self, mut there: impl FnMut() -> bool) {
+        loop {
+            let news = self.news.notified();
+            tokio::pin!(news);
+            news.as_mut().enable();
+            if there() {
+                return;
+            }
+            news.await;
+        }
+    }
+
+    /// Waits until the key has gone or changed on a quorum of masters, with
+    /// those that didn't have it in the first place.
+    pub(crate) async fn until_freed(&self, quorum: Quorum, without: MasterSet) {
+        self.until(|| quorum.is_met_by(without.union(self.freed()).len()))
+            .await;
+    }
+
+    /// Waits until any master tells of a change.
+    pub(crate) async fn until_changed(&self) {
+        self.until(|| !self.freed().is_empty()).await;
+    }
+
+    /// Waits until a task of this process releases the lock.
+    pub(crate) async fn until_freed_here(&self) {
+        self.until(|| self.take_freed_here()).await;
+    }
+}
+
+impl Place {
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.gates.lock();
+        // One is the map's, and one is this.
+        if Arc::strong_count(&self.gate) == 2 {
+            open.remove(&self.key);
+            self.gates.count.store(open.len(), Ordering::Release);
+        }
+    }
+}
+
+/// For how long a refusal by another process counts.
+const RIVALRY: Duration = Duration::from_millis(250);
+
+/// How soon after a release asking again is too soon, if others want the lock.
+const TOO_SOON: Duration = Duration::from_millis(3);
+
+/// Which resources other processes want too, as far as was seen lately: a table
+/// of fixed size, by the hash of the key. Where two keys share a place, one may
+/// be taken for contended that is not; asking for it then takes a pause longer.
+struct Rivalry {
+    places: Vec<[AtomicU64; 2]>,
+    origin: std::time::Instant,
+    hasher: std::hash::RandomState,
+}
+
+impl Default for Rivalry {
+    fn default() -> Self {
+        Self {
+            places: (0..256).map(|_| Default::default()).collect(),
+            origin: std::time::Instant::now(),
+            hasher: std::hash::RandomState::new(),
+        }
+    }
+}
+
+impl Rivalry {
+    fn refused(&self, key: &[u8]) {
+        self.place(key)[0].store(self.now(), Ordering::Relaxed);
+    }
+
+    fn released(&self, key: &[u8]) {
+        let place = self.place(key);
+        if place[0].load(Ordering::Relaxed) != 0 {
+            place[1].store(self.now(), Ordering::Relaxed);
+        }
+    }
+
+    fn owes_a_turn(&self, key: &[u8]) -> bool {
+        let place = self.place(key);
+        let refused = place[0].load(Ordering::Relaxed);
+        let released = place[1].load(Ordering::Relaxed);
+        if refused == 0 || released == 0 {
+            return false;
+        }
+        let now = self.now();
+        now.saturating_sub(refused) < RIVALRY.as_micros() as u64
+            && now.saturating_sub(released) < TOO_SOON.as_micros() as u64
+    }
+
+    /// Microseconds, from 1.
+    fn now(&self) -> u64 {
+        self.origin.elapsed().as_micros() as u64 + 1
+    }
+
+    fn place(&self, key: &[u8]) -> &[AtomicU64; 2] {
+        use std::hash::BuildHasher;
+        &self.places[self.hasher.hash_one(key) as usize % self.places.len()]
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
