@@ -53,7 +53,8 @@ impl Ledger {
         }
     }
 
-    /// Panics if two had the lock at once.
+    /// Panics if two had the lock at once. Without a section, a tenure is too short
+    /// to tell.
     pub fn assert_exclusive(&self) {
         for pair in self.entries.windows(2) {
             let [(_, earlier), (_, later)] = pair else {
@@ -88,6 +89,9 @@ impl Ledger {
         }
         let most = served.iter().max().copied().unwrap_or_default();
         let least = served.iter().min().copied().unwrap_or_default();
-        f64::from(most) / f64::from(least)
+        match least {
+            0 => f64::INFINITY,
+            least => f64::from(most) / f64::from(least),
+        }
     }
 }

@@ -21,8 +21,8 @@
 //! that the machine's noise hits them alike. Rates, and the ratio of the two in
 //! one round of turns, are medians over the turns. Waits and most : least served
 //! are those of the worst turn; a wait that the end of a turn cuts off counts.
-//! Served are processes or, if there is but one, its tasks. That no two held the
-//! lock at once is checked on the way.
+//! Served are processes or, if there is but one, its tasks. Where there is a section,
+//! it is checked on the way that no two were inside at once.
 //!
 //! | file | what it has |
 //! |---|---|
