@@ -20,8 +20,11 @@ pub(super) struct Link {
     /// A command went unanswered for the whole time-out.
     pub(super) silence: Notify,
     breakage: Notify,
-    /// There is a new owed release, or the master was closed.
+    /// There is a new owed release. One permit has one taker: nobody but the
+    /// keeper waits for this, and in one place at a time.
     pub(super) errand: Notify,
+    /// The master was closed.
+    closing: Notify,
     state: watch::Sender<State>,
     kept: AtomicBool,
     closed: AtomicBool,
@@ -76,6 +79,7 @@ impl Link {
             silence: Notify::new(),
             breakage: Notify::new(),
             errand: Notify::new(),
+            closing: Notify::new(),
             state: watch::Sender::new(State::Connecting),
             kept: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -119,10 +123,11 @@ impl Link {
         }
     }
 
-    /// Waits until nobody uses the master any more and nothing is owed to it.
+    /// Waits until nobody uses the master any more. While something is owed to
+    /// it, that is not enough, and whoever repeats it has to ask again.
     pub(super) async fn done(&self) {
         while !self.is_done() {
-            self.errand.notified().await;
+            self.closing.notified().await;
         }
     }
 
@@ -183,7 +188,7 @@ impl Link {
 
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.errand.notify_one();
+        self.closing.notify_one();
     }
 
     /// Whether nobody uses the master any more, and nothing is owed to it that

@@ -1,0 +1,54 @@
+//! Releases that a master has not confirmed: they are repeated until it has,
+//! without a lock being asked for, and without a storm.
+
+mod support;
+
+use std::time::Duration;
+
+use redquorum::Redlock;
+use support::inspect;
+use support::server::Server;
+use support::wait::eventually;
+
+const SECOND: Duration = Duration::from_secs(1);
+const TTL: Duration = Duration::from_secs(600);
+
+async fn set_user(server: &Server, rules: &[&str]) {
+    let mut acl = redis::cmd("ACL");
+    acl.arg("SETUSER").arg("locks").arg(rules);
+    let _: () = inspect::ask(&server.url(), &acl).await;
+}
+
+fn redlock(server: &Server) -> Redlock {
+    Redlock::builder()
+        .masters([format!("redis://locks:password@{}", server.addr())])
+        .build()
+        .unwrap()
+}
+
+async fn with_user(rules: &[&str]) -> Server {
+    let server = Server::start().await;
+    set_user(&server, &["on", ">password", "~*", "+@all"]).await;
+    set_user(&server, rules).await;
+    server
+}
+
+async fn assert_no_keys(server: &Server) {
+    eventually("no key is left", 8 * SECOND, async || {
+        server.keys().await.is_empty()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn s05_a_rejected_release_is_repeated_on_the_connection_that_stands() {
+    let server = with_user(&[]).await;
+    for turn in 0..12 {
+        let redlock = redlock(&server);
+        let lock = redlock.lock(format!("a:{turn}")).ttl(TTL).await.unwrap();
+        set_user(&server, &["-evalsha", "-eval"]).await;
+        let _ = lock.release().await.unwrap_err();
+        set_user(&server, &["+evalsha", "+eval"]).await;
+        assert_no_keys(&server).await;
+    }
+}
