@@ -227,7 +227,7 @@ impl MemoryMaster {
         let now = Instant::now();
         let mut memory = self.memory();
         if memory.reach == Reach::Healthy {
-            for owed in self.shared.owed.take() {
+            for owed in self.shared.owed.take().list.drain(..) {
                 let release = Command::new(Action::Release, owed.key, owed.token);
                 memory.execute(&release, now);
             }

@@ -35,12 +35,13 @@ impl OwedReleases {
         self.lock().push(owed);
     }
 
-    pub(crate) fn extend(&self, owed: impl IntoIterator<Item = Owed>) {
-        self.lock().extend(owed);
-    }
-
-    pub(crate) fn take(&self) -> Vec<Owed> {
-        std::mem::take(&mut *self.lock())
+    /// All of them, to be settled. Those that are not come back when this is
+    /// dropped, be it in the middle.
+    pub(crate) fn take(&self) -> Taken<'_> {
+        Taken {
+            list: std::mem::take(&mut *self.lock()),
+            from: self,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -57,5 +58,17 @@ impl OwedReleases {
         self.0
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Owed releases that are being repeated.
+pub(crate) struct Taken<'a> {
+    pub(crate) list: Vec<Owed>,
+    from: &'a OwedReleases,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.from.lock().append(&mut self.list);
     }
 }

@@ -141,26 +141,26 @@ async fn answers_again(link: &Link, session: &Session) -> bool {
     true
 }
 
-/// Sends every owed release, and keeps those that have to be sent again.
+/// Sends every owed release, and keeps those that have to be sent again: all of
+/// them if it is dropped in the middle. Each is settled by its own reply, so
+/// that many of them get done in several turns.
 async fn repeat_owed(link: &Link, session: &Session) {
-    let owed = link.owed.take();
-    if owed.is_empty() {
+    let mut owed = link.owed.take();
+    if owed.list.is_empty() {
         return;
     }
     let limit = link.timeouts.command.max(REPEAT);
-    let releases = owed.iter().map(|owed| release(session, owed));
-    let replies = timeout(limit, join_all(releases)).await.ok();
+    let releases = owed.list.iter().map(|owed| release(session, owed));
+    let replies = join_all(releases.map(|reply| timeout(limit, reply))).await;
     let strays = link.strays_until().is_some();
     let now = Instant::now();
-    let mut replies = replies.into_iter().flatten();
-    link.owed.extend(owed.into_iter().filter(|owed| {
-        match replies.next() {
-            // While strays may come after it, no release is the last one.
-            Some(Ok(_)) => strays && !owed.is_expired(now),
-            Some(Err(Fault::Rejected { .. })) => !owed.is_expired(now),
-            Some(Err(_)) | None => true,
-        }
-    }));
+    let mut replies = replies.into_iter();
+    owed.list.retain(|owed| match replies.next() {
+        // While strays may come after it, no release is the last one.
+        Some(Ok(Ok(_))) => strays && !owed.is_expired(now),
+        Some(Ok(Err(Fault::Rejected { .. }))) => !owed.is_expired(now),
+        _ => true,
+    });
 }
 
 async fn release(session: &Session, owed: &Owed) -> Reply {
