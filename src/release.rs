@@ -25,7 +25,8 @@ pub(crate) struct Release {
     confirmation: Confirmation,
 }
 
-/// What is still to be heard of a release.
+/// What is still to be heard of a release. When it is dropped, be it because its
+/// runtime ended, what was not confirmed is owed.
 struct Confirmation {
     masters: Arc<Masters>,
     command: Arc<Command>,
@@ -104,13 +105,12 @@ impl Release {
 
 impl Drop for Release {
     fn drop(&mut self) {
-        let confirmation = self.confirmation.take();
-        if confirmation.replies.is_complete() {
-            confirmation.owe_the_rest();
-        } else {
+        let mut confirmation = self.confirmation.take();
+        if !confirmation.replies.is_complete() {
             let unsettled = confirmation.masters.unsettled();
             self.runtime.spawn(async move {
-                confirmation.settle().await;
+                confirmation.replies.settle(&confirmation.masters).await;
+                drop(confirmation);
                 drop(unsettled);
             });
         }
@@ -128,12 +128,6 @@ impl Confirmation {
         }
     }
 
-    /// Waits for the replies; what has not come in the time-out is owed.
-    async fn settle(mut self) {
-        self.replies.settle(&self.masters).await;
-        self.owe_the_rest();
-    }
-
     /// Leaves it to the masters that may have the token and have not confirmed
     /// that they don't.
     fn owe_the_rest(&self) {
@@ -148,5 +142,11 @@ impl Confirmation {
                 });
             }
         }
+    }
+}
+
+impl Drop for Confirmation {
+    fn drop(&mut self) {
+        self.owe_the_rest();
     }
 }

@@ -8,7 +8,7 @@ use futures::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::link::{Kept, Link, State};
-use super::session::{self, Opened, Origin, Pushes, Session};
+use super::session::{self, Opened, Pushes, Session};
 use super::wire;
 use crate::core::Backoff;
 use crate::master::{Action, Command, Fault, Owed, Reply};
@@ -33,11 +33,10 @@ const STABLE: Duration = Duration::from_secs(1);
 
 /// Keeps the link until nobody uses the master any more.
 pub(super) async fn keep(link: Kept) {
-    let mut lost = None;
     let mut failures = 0;
-    for number in 1.. {
+    loop {
         let began = Instant::now();
-        let cause = match open(&link, number, lost.as_ref()).await {
+        let cause = match open(&link).await {
             Ok(Opened {
                 session,
                 pushes,
@@ -45,7 +44,7 @@ pub(super) async fn keep(link: Kept) {
             }) => {
                 tracing::debug!(master = %link.address, "connected");
                 link.found_lost(lost_is_over);
-                lost = Some(session.origin.clone());
+                link.remember(&session.origin);
                 attend(&link, session, pushes).await.to_owned()
             }
             Err(cause) => cause,
@@ -65,8 +64,9 @@ pub(super) async fn keep(link: Kept) {
     }
 }
 
-async fn open(link: &Link, number: u64, lost: Option<&Origin>) -> Result<Opened, String> {
-    let opening = session::open(&link.client, link.timeouts, number, lost);
+async fn open(link: &Link) -> Result<Opened, String> {
+    let (number, lost) = link.next_session();
+    let opening = session::open(&link.client, link.timeouts, number, lost.as_ref());
     match timeout(link.timeouts.connect, opening).await {
         Ok(Ok(opened)) => Ok(opened),
         Ok(Err(error)) => Err(wire::describe(&error)),

@@ -7,7 +7,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::Timeouts;
-use super::session::Session;
+use super::session::{Origin, Session};
 use crate::master::{Action, Command, Fault, Owed, OwedReleases};
 
 /// What is known of the connection to one master. The keeper alone changes the
@@ -28,6 +28,11 @@ pub(super) struct Link {
     state: watch::Sender<State>,
     kept: AtomicBool,
     closed: AtomicBool,
+    /// How many sessions were begun, by all keepers: numbers are never used
+    /// twice, not in another runtime either.
+    sessions: AtomicU64,
+    /// The origin of the last session that was ready for commands.
+    last: Mutex<Option<Origin>>,
     /// The last session of which a command was found broken off.
     broken: AtomicU64,
     /// The longest TTL, in milliseconds, that a lock was asked for with on the
@@ -83,6 +88,8 @@ impl Link {
             state: watch::Sender::new(State::Connecting),
             kept: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            sessions: AtomicU64::new(0),
+            last: Mutex::new(None),
             broken: AtomicU64::new(0),
             longest_ttl: AtomicU64::new(0),
             strays_until: Mutex::new(None),
@@ -108,6 +115,17 @@ impl Link {
         }
         self.set(State::Connecting);
         Some(Kept(self.clone()))
+    }
+
+    /// The number of the session to be opened, and the origin of the lost one.
+    pub(super) fn next_session(&self) -> (u64, Option<Origin>) {
+        let number = self.sessions.fetch_add(1, Ordering::AcqRel) + 1;
+        (number, lock(&self.last).clone())
+    }
+
+    /// Remembers the session that is ready now, for when it is lost.
+    pub(super) fn remember(&self, origin: &Origin) {
+        *lock(&self.last) = Some(origin.clone());
     }
 
     /// A command of this session was found broken off.
