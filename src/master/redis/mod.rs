@@ -71,13 +71,14 @@ impl RedisMaster {
     /// What becomes of a command while the link is in this state.
     fn send_in(&self, state: &State, command: &Arc<Command>) -> Sent {
         let releases = command.action == Action::Release;
+        let takes = matches!(command.action, Action::Take(_));
         match state {
             State::Up(session) => self.dispatch(session, command),
             State::Silent { session, .. } if releases => {
                 wire::send_blindly(&session.connection, command);
                 Sent::Not(state.fault())
             }
-            State::Connecting if !releases => Sent::Pending(Box::pin(send_when_connected(
+            State::Connecting if takes => Sent::Pending(Box::pin(send_when_connected(
                 self.link.clone(),
                 command.clone(),
             ))),
@@ -129,8 +130,9 @@ impl Drop for RedisMaster {
 }
 
 /// The first connection is under way: waits for what becomes of it. Only
-/// commands that take or extend wait here, so that dropping them before they
-/// were sent leaves nothing behind.
+/// commands that take wait here: dropping them before they were sent leaves
+/// nothing behind, and their order among each other makes no difference. An
+/// extension could be overtaken by the next one of the same lock.
 async fn send_when_connected(link: Arc<Link>, command: Arc<Command>) -> Reply {
     let session = link.connected().await?;
     link.note_sending(&command);

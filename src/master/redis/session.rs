@@ -8,7 +8,7 @@ use ::redis::{
 use tokio::sync::mpsc;
 
 use super::Timeouts;
-use crate::master::{EXTEND, RELEASE};
+use crate::master::RELEASE;
 
 /// How many commands may wait to be written: more than there ever are, since a
 /// silent master is not asked. (No memory is set aside for them.) In the crate's
@@ -49,7 +49,7 @@ pub(super) type Pushes = mpsc::UnboundedReceiver<PushInfo>;
 
 /// Connects, and makes the connection ready for commands: the lost connection
 /// before it is killed, so that nothing of it is applied any more (S7), and the
-/// scripts are loaded.
+/// release's script is loaded.
 pub(super) async fn open(
     client: &Client,
     timeouts: Timeouts,
@@ -57,11 +57,10 @@ pub(super) async fn open(
     lost: Option<&Origin>,
 ) -> RedisResult<Opened> {
     let (connection, pushes) = connect(client, timeouts).await?;
-    let (client_id, run_id, _, _) = tokio::join!(
+    let (client_id, run_id, ()) = tokio::join!(
         client_id(connection.clone()),
         run_id(connection.clone()),
         load(connection.clone(), RELEASE),
-        load(connection.clone(), EXTEND),
     );
     let origin = Origin { run_id, client_id };
     let lost_is_over = match lost {
