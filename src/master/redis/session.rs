@@ -7,7 +7,7 @@ use ::redis::{
 };
 use tokio::sync::mpsc;
 
-use super::Timeouts;
+use super::{Timeouts, wire};
 use crate::master::RELEASE;
 
 /// How many commands may wait to be written: more than there ever are, since a
@@ -85,7 +85,7 @@ async fn connect(
 ) -> RedisResult<(MultiplexedConnection, Pushes)> {
     match connect_with(client, ProtocolVersion::RESP3, timeouts).await {
         Err(error) if speaks_no_resp3(&error) => {
-            tracing::debug!(%error, "no RESP3: going on with RESP2");
+            tracing::debug!(cause = wire::describe(&error), "no RESP3: going on with RESP2");
             connect_with(client, ProtocolVersion::RESP2, timeouts).await
         }
         result => result,
@@ -151,7 +151,7 @@ async fn run_id(connection: MultiplexedConnection) -> Option<Arc<str>> {
 /// A script that can't be loaded is sent whole when it is needed.
 async fn load(connection: MultiplexedConnection, script: &str) {
     if let Err(error) = ask(connection, cmd("SCRIPT").arg("LOAD").arg(script)).await {
-        tracing::debug!(%error, "the script is not loaded in advance");
+        tracing::debug!(cause = wire::describe(&error), "the script is not loaded in advance");
     }
 }
 

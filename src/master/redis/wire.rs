@@ -122,7 +122,7 @@ fn fault(error: &RedisError) -> Reply {
         // The key is not a lock at all, so its value is not the token.
         return Ok(Answer::No);
     }
-    if error.code().is_some() {
+    if is_answer(error) {
         return Err(Fault::Rejected {
             cause: cause.into(),
         });
@@ -132,10 +132,20 @@ fn fault(error: &RedisError) -> Reply {
     })
 }
 
-/// The error in one line; a server's in its own words.
+/// Whether it is the server that says so: then the connection stands.
+pub(super) fn is_answer(error: &RedisError) -> bool {
+    error.code().is_some()
+}
+
+/// The error in one line; a server's in its own words. A server that doesn't know
+/// a command repeats its arguments, of which one may be a password.
 pub(super) fn describe(error: &RedisError) -> String {
-    match (error.code(), error.detail()) {
+    let mut text = match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("{code} {detail}"),
         _ => error.to_string(),
+    };
+    if let Some(arguments) = text.find(", with args") {
+        text.truncate(arguments);
     }
+    text
 }
