@@ -26,10 +26,9 @@ fn redlock(server: &Server) -> Redlock {
         .unwrap()
 }
 
-async fn with_user(rules: &[&str]) -> Server {
-    let server = Server::start().await;
+async fn with_user(args: &[&str]) -> Server {
+    let server = Server::start_with(args).await;
     set_user(&server, &["on", ">password", "~*", "+@all"]).await;
-    set_user(&server, rules).await;
     server
 }
 
@@ -51,4 +50,18 @@ async fn s05_a_rejected_release_is_repeated_on_the_connection_that_stands() {
         set_user(&server, &["+evalsha", "+eval"]).await;
         assert_no_keys(&server).await;
     }
+}
+
+#[tokio::test]
+async fn s07_a_repetition_that_finds_the_connection_broken_has_it_replaced_without_resp3_too() {
+    let server = with_user(&["--rename-command", "HELLO", ""]).await;
+    let redlock = redlock(&server);
+    let lock = redlock.lock("a").ttl(TTL).await.unwrap();
+    set_user(&server, &["-evalsha", "-eval"]).await;
+    let _ = lock.release().await.unwrap_err();
+    let mut kill = redis::cmd("CLIENT");
+    kill.arg("KILL").arg("USER").arg("locks");
+    let _: () = inspect::ask(&server.url(), &kill).await;
+    set_user(&server, &["+evalsha", "+eval"]).await;
+    assert_no_keys(&server).await;
 }

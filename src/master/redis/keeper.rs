@@ -94,8 +94,8 @@ async fn attend(link: &Link, session: Session, mut pushes: Pushes) -> &'static s
             () = link.silence.notified() => {
                 tokio::select! {
                     () = ended(&mut pushes) => return "the server closed the connection",
-                    answers = answers_again(link, &session) => if !answers {
-                        return "it was silent for too long";
+                    answer = answers_again(link, &session) => if let Err(cause) = answer {
+                        return cause;
                     },
                 }
             }
@@ -122,8 +122,8 @@ async fn ended(pushes: &mut Pushes) {
     std::future::pending().await
 }
 
-/// Waits until the silent connection answers, and says whether it did.
-async fn answers_again(link: &Link, session: &Session) -> bool {
+/// Waits until the silent connection answers; the error says why it doesn't.
+async fn answers_again(link: &Link, session: &Session) -> Result<(), &'static str> {
     let since = Instant::now();
     link.set(State::Silent {
         session: session.clone(),
@@ -132,13 +132,15 @@ async fn answers_again(link: &Link, session: &Session) -> bool {
     let patience = (link.timeouts.command * PATIENCE).max(LEAST_PATIENCE);
     let ping = cmd("PING");
     let answer = session::ask(session.connection.clone(), &ping);
-    if timeout(patience, answer).await.is_err() {
-        return false;
+    match timeout(patience, answer).await {
+        Err(_) => return Err("it was silent for too long"),
+        Ok(Err(error)) if !wire::is_answer(&error) => return Err("the connection broke"),
+        Ok(_) => {}
     }
     tracing::debug!(master = %link.address, after = ?since.elapsed(), "it answers again");
     repeat_owed(link, session).await;
     link.set(State::Up(session.clone()));
-    true
+    Ok(())
 }
 
 /// Sends every owed release, and keeps those that have to be sent again: all of
@@ -150,7 +152,7 @@ async fn repeat_owed(link: &Link, session: &Session) {
         return;
     }
     let limit = link.timeouts.command.max(REPEAT);
-    let releases = owed.list.iter().map(|owed| release(session, owed));
+    let releases = owed.list.iter().map(|owed| release(link, session, owed));
     let replies = join_all(releases.map(|reply| timeout(limit, reply))).await;
     let strays = link.strays_until().is_some();
     let now = Instant::now();
@@ -163,7 +165,13 @@ async fn repeat_owed(link: &Link, session: &Session) {
     });
 }
 
-async fn release(session: &Session, owed: &Owed) -> Reply {
+/// A connection of RESP2 tells its end to nobody but the next command, which may
+/// be this one.
+async fn release(link: &Link, session: &Session, owed: &Owed) -> Reply {
     let command = Command::new(Action::Release, owed.key.clone(), owed.token);
-    wire::ask(&mut session.connection.clone(), &command).await
+    let reply = wire::ask(&mut session.connection.clone(), &command).await;
+    if matches!(reply, Err(Fault::Broken { .. })) {
+        link.found_broken(session.number);
+    }
+    reply
 }
