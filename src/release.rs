@@ -34,7 +34,7 @@ struct Confirmation {
     /// The longest that the token's keys live.
     ttl: Ttl,
     /// The masters that may have the token.
-    asked: MasterSet,
+    holders: MasterSet,
 }
 
 impl Release {
@@ -43,7 +43,7 @@ impl Release {
         runtime: Handle,
         command: Arc<Command>,
         ttl: Ttl,
-        asked: MasterSet,
+        holders: MasterSet,
     ) -> Self {
         let replies = Fanout::send(&masters.all, &command, masters.clock);
         Self {
@@ -53,7 +53,7 @@ impl Release {
                 command,
                 replies,
                 ttl,
-                asked,
+                holders,
             },
         }
     }
@@ -65,7 +65,7 @@ impl Release {
         let Confirmation {
             masters,
             replies,
-            asked,
+            holders,
             ..
         } = &mut self.confirmation;
         let mut round = ReleaseRound::new(masters.settings.quorum);
@@ -83,12 +83,12 @@ impl Release {
                 _ => Poll::Ready(()),
             }
         });
-        if decided.await.is_some() && replies.awaits_any_of(*asked) {
+        if decided.await.is_some() && replies.awaits_any_of(*holders) {
             let taken = started.elapsed();
             let grace = taken.max(LEAST_GRACE).min(limit.saturating_sub(taken));
             within(grace, |context| {
                 let _ = replies.poll_replies(context, |_, _, _| {});
-                match replies.awaits_any_of(*asked) {
+                match replies.awaits_any_of(*holders) {
                     true => Poll::Pending,
                     false => Poll::Ready(()),
                 }
@@ -124,7 +124,7 @@ impl Confirmation {
             command: self.command.clone(),
             replies: self.replies.take(),
             ttl: self.ttl,
-            asked: self.asked,
+            holders: self.holders,
         }
     }
 
@@ -134,7 +134,7 @@ impl Confirmation {
         let unanswered = self.replies.unanswered();
         let until = Instant::now().checked_add(self.ttl.as_duration());
         for (index, master) in self.masters.all.iter().enumerate() {
-            if unanswered.contains(index) && self.asked.contains(index) {
+            if unanswered.contains(index) && self.holders.contains(index) {
                 master.owe(Owed {
                     key: self.command.key.clone(),
                     token: self.command.token,

@@ -65,3 +65,50 @@ async fn s07_a_repetition_that_finds_the_connection_broken_has_it_replaced_witho
     set_user(&server, &["+evalsha", "+eval"]).await;
     assert_no_keys(&server).await;
 }
+
+#[tokio::test]
+async fn releases_that_are_rejected_are_not_repeated_all_of_them_for_each_new_one() {
+    const LOCKS: u64 = 100;
+    let server = with_user(&[]).await;
+    let redlock = redlock(&server);
+    let _ = redlock.lock("warm-up").await.unwrap().release().await;
+    set_user(&server, &["-evalsha", "-eval"]).await;
+    let before = rejected(&server).await;
+    for lock in 0..LOCKS {
+        let lock = redlock.lock(format!("a:{lock}")).ttl(TTL).await.unwrap();
+        let _ = lock.release().await.unwrap_err();
+    }
+    let sent = rejected(&server).await - before;
+    assert!(sent < 10 * LOCKS, "{sent} for {LOCKS} locks");
+    set_user(&server, &["+evalsha", "+eval"]).await;
+    assert_no_keys(&server).await;
+}
+
+#[tokio::test]
+async fn a_master_that_rejects_the_lock_is_owed_no_release_of_it() {
+    let server = with_user(&[]).await;
+    let redlock = redlock(&server);
+    let _ = redlock.lock("warm-up").await.unwrap().release().await;
+    set_user(&server, &["-set", "-evalsha"]).await;
+    let before = rejected(&server).await;
+    for _ in 0..20 {
+        let _ = redlock.lock("a").try_once().await.unwrap_err();
+    }
+    tokio::time::sleep(SECOND).await;
+    let sent = rejected(&server).await - before;
+    assert_eq!(sent, 40, "a SET and a release each");
+}
+
+/// How many commands of locks the server has rejected.
+async fn rejected(server: &Server) -> u64 {
+    let mut sum = 0;
+    for command in ["set", "eval", "evalsha"] {
+        let field = format!("cmdstat_{command}");
+        let stats = inspect::info(&server.url(), "commandstats", &field).await;
+        sum += stats.map_or(0, |stats| {
+            let calls = stats.split("rejected_calls=").nth(1).unwrap();
+            calls.split(',').next().unwrap().parse::<u64>().unwrap()
+        });
+    }
+    sum
+}

@@ -26,7 +26,7 @@ pub(crate) use command::{Action, Command};
 pub use fault::Fault;
 #[cfg(feature = "testing")]
 pub use memory::MemoryMaster;
-pub(crate) use owed::{Owed, OwedReleases};
+pub(crate) use owed::{Owed, OwedReleases, Taken};
 
 /// The script that deletes a lock if it still has the owner's token.
 pub(crate) const RELEASE: &str = include_str!("scripts/release.lua");

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use ::redis::cmd;
 use futures::future::join_all;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::link::{Kept, Link, State};
 use super::session::{self, Opened, Pushes, Session};
 use super::wire;
 use crate::core::Backoff;
-use crate::master::{Action, Command, Fault, Owed, Reply};
+use crate::master::{Action, Command, Fault, Owed, Reply, Taken};
 
 /// A silent connection is given up after this many command time-outs, at least
 /// a second.
@@ -83,10 +83,13 @@ fn pause(failures: u32) -> Duration {
 
 /// Looks after a connection that stands; returns what ended it.
 async fn attend(link: &Link, session: Session, mut pushes: Pushes) -> &'static str {
-    let mut repeat = REPEAT;
-    repeat_owed(link, &session).await;
+    repeat_owed(link, &session, link.owed.take()).await;
     link.set(State::Up(session.clone()));
+    let mut repeat = Repeat::begin();
     loop {
+        if link.owed.is_empty() {
+            repeat = Repeat::begin();
+        }
         tokio::select! {
             () = ended(&mut pushes) => return "the server closed the connection",
             () = link.broken(session.number) => return "the connection broke",
@@ -100,14 +103,35 @@ async fn attend(link: &Link, session: Session, mut pushes: Pushes) -> &'static s
                 }
             }
             () = link.errand.notified() => {
-                repeat = REPEAT;
-                repeat_owed(link, &session).await;
+                repeat_owed(link, &session, link.owed.take_fresh()).await;
             }
-            () = sleep(repeat), if !link.owed.is_empty() => {
-                repeat = (repeat * 2).min(LONGEST_REPEAT);
-                repeat_owed(link, &session).await;
+            () = sleep_until(repeat.due), if !link.owed.is_empty() => {
+                repeat_owed(link, &session, link.owed.take()).await;
+                repeat.put_off();
             }
         }
+    }
+}
+
+/// When all that is owed is repeated on a connection that stands. However much
+/// comes to be owed meanwhile, it is not sooner: what a server rejects again and
+/// again would be sent again and again, all of it for each that is new.
+struct Repeat {
+    due: Instant,
+    pause: Duration,
+}
+
+impl Repeat {
+    fn begin() -> Self {
+        Self {
+            due: Instant::now() + REPEAT,
+            pause: REPEAT,
+        }
+    }
+
+    fn put_off(&mut self) {
+        self.pause = (self.pause * 2).min(LONGEST_REPEAT);
+        self.due = Instant::now() + self.pause;
     }
 }
 
@@ -138,16 +162,15 @@ async fn answers_again(link: &Link, session: &Session) -> Result<(), &'static st
         Ok(_) => {}
     }
     tracing::debug!(master = %link.address, after = ?since.elapsed(), "it answers again");
-    repeat_owed(link, session).await;
+    repeat_owed(link, session, link.owed.take()).await;
     link.set(State::Up(session.clone()));
     Ok(())
 }
 
-/// Sends every owed release, and keeps those that have to be sent again: all of
+/// Sends these owed releases, and keeps those that have to be sent again: all of
 /// them if it is dropped in the middle. Each is settled by its own reply, so
 /// that many of them get done in several turns.
-async fn repeat_owed(link: &Link, session: &Session) {
-    let mut owed = link.owed.take();
+async fn repeat_owed(link: &Link, session: &Session, mut owed: Taken<'_>) {
     if owed.list.is_empty() {
         return;
     }
