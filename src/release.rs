@@ -46,6 +46,12 @@ impl Release {
         holders: MasterSet,
     ) -> Self {
         let replies = Fanout::send(&masters.all, &command, masters.clock);
+        for silent in replies
+            .not_asked()
+            .filter(|master| holders.contains(*master))
+        {
+            masters.all[silent].send_blindly(&command);
+        }
         Self {
             runtime,
             confirmation: Confirmation {
