@@ -86,7 +86,7 @@ impl Claim {
             self.runtime.clone(),
             command,
             *lock(&self.ttl),
-            takes.asked(),
+            takes.may_have_agreed(),
         )
     }
 

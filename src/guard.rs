@@ -113,6 +113,9 @@ impl Guard {
         if !old.is_valid(now) {
             return Err(self.lost(Duration::ZERO, RoundReport::default()));
         }
+        // Masters may shorten their TTL as soon as they are asked.
+        let old = old.shorter(terms.lease(now));
+        *self.lease_mut() = old;
         let mut replies = self.claim.extend(terms.ttl());
         let round = self.decide(&mut replies, terms, old).await;
         let elapsed = self.now().since(replies.started());
@@ -140,7 +143,6 @@ impl Guard {
         let masters = self.masters();
         let started = replies.started();
         let mut round = ExtendRound::new(masters.settings.quorum, terms, started, old);
-        *self.lease_mut() = round.standing();
         let left = round_limit(masters, round.standing(), started);
         for master in replies.not_asked() {
             round.vote(master, Vote::Absent, started);
