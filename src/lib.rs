@@ -70,6 +70,14 @@ mod fanout;
 #[cfg(feature = "redis")]
 mod guard;
 #[cfg(feature = "redis")]
+mod held;
+#[cfg(feature = "redis")]
+mod hold;
+#[cfg(feature = "redis")]
+mod keeper;
+#[cfg(feature = "redis")]
+mod loss;
+#[cfg(feature = "redis")]
 mod master;
 #[cfg(feature = "redis")]
 mod masters;
@@ -94,6 +102,8 @@ pub use crate::{
     core::Vote,
     error::{ExtendError, InvalidRequest, LeaseTooShort, LockError, ReleaseError},
     guard::{Guard, Released},
+    hold::{HoldError, LeaseHandle},
+    loss::LossReason,
     master::{Fault, InvalidUrl},
     redlock::Redlock,
     report::{MasterReport, RoundReport},
