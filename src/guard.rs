@@ -98,7 +98,7 @@ impl Guard {
     }
 
     /// Waits until the lock is not held any more, and says why: at the latest a
-    /// little before the deadline (3 ms, so that a timer that is late is not too
+    /// little before the deadline (5 ms, so that a timer that is late is not too
     /// late), and at once when masters say that so many of them have lost the
     /// key that no quorum has it (S11). From then on, [`is_valid`](Self::is_valid)
     /// is false.

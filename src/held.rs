@@ -22,7 +22,7 @@ use crate::report::{MasterReport, RoundReport};
 
 /// A loss is told this much before the deadline: what a timer of the runtime
 /// may be late by (S11).
-const EARLY: Duration = Duration::from_millis(3);
+const EARLY: Duration = Duration::from_millis(5);
 
 /// Timers stand still while the machine is suspended, so that one who waits for
 /// the deadline looks at the clock this often.

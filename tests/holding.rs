@@ -145,7 +145,7 @@ async fn s11_a_loss_drops_the_section_before_the_deadline() {
         std::future::pending::<()>().await;
     });
     let lost = lost.await.unwrap_err();
-    assert_eq!(began.elapsed(), ms(985));
+    assert_eq!(began.elapsed(), ms(983));
     assert!(held.load(Ordering::SeqCst), "its keys had expired");
     assert!(
         matches!(

@@ -35,7 +35,7 @@ async fn told(lock: &Guard) -> (LossReason, Duration) {
 async fn s11_a_loss_is_told_just_before_the_deadline() {
     let masters = masters::<3>();
     let lock = hold(&masters, SECOND).await;
-    assert_eq!(told(&lock).await, (LossReason::Expired, ms(985)));
+    assert_eq!(told(&lock).await, (LossReason::Expired, ms(983)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,7 +45,7 @@ async fn s11_a_loss_is_told_before_a_deadline_of_any_fraction() {
         let lock = hold(&masters, ms(ttl)).await;
         let until = lock.remaining();
         let (_, after) = told(&lock).await;
-        assert!(after < until && after + ms(3) >= until, "{after:?}");
+        assert!(after < until && after + ms(5) >= until, "{after:?}");
     }
 }
 
@@ -81,7 +81,7 @@ async fn s11_the_signal_moves_with_the_deadline() {
     assert!(!lost.is_finished());
     lock.extend(ms(100)).await.unwrap();
     assert_eq!(lost.await.unwrap(), LossReason::Expired);
-    assert_eq!(began.elapsed(), ms(1900 + 94));
+    assert_eq!(began.elapsed(), ms(1900 + 92));
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +95,7 @@ async fn s11_an_undecided_shorter_extension_moves_it_too() {
     let began = Instant::now();
     assert!(lock.extend(ms(100)).await.is_err());
     assert_eq!(lost.await.unwrap(), LossReason::Expired);
-    assert_eq!(began.elapsed(), ms(94));
+    assert_eq!(began.elapsed(), ms(92));
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,7 +106,7 @@ async fn s11_it_does_not_wait_for_the_next_renewal() {
     sleep(SECOND).await;
     masters[..3].iter().for_each(MemoryMaster::stall);
     let (reason, after) = told(&lock).await;
-    assert_eq!((reason, after), (LossReason::Expired, ms(8000 - 92 - 3)));
+    assert_eq!((reason, after), (LossReason::Expired, ms(8000 - 92 - 5)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,7 +118,7 @@ async fn s11_it_does_not_wait_for_an_extension_under_way() {
         .unwrap();
     let lock = redlock.lock(KEY).ttl(SECOND).auto_extend().await.unwrap();
     masters.iter().for_each(MemoryMaster::stall);
-    assert_eq!(told(&lock).await, (LossReason::Expired, ms(985)));
+    assert_eq!(told(&lock).await, (LossReason::Expired, ms(983)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,9 +153,9 @@ async fn s11_what_was_told_stays_so() {
     let lock = hold(&masters, SECOND).await;
     delay(&masters, &[10, 10, 10]);
     sleep(ms(967)).await;
-    // Told at 985, decided at 987, and the deadline is at 988.
+    // Told at 983, decided at 987, and the deadline is at 988.
     let (extended, (reason, after)) = tokio::join!(lock.extend(SECOND), told(&lock));
-    assert_eq!((reason, after), (LossReason::Expired, ms(18)));
+    assert_eq!((reason, after), (LossReason::Expired, ms(16)));
     assert!(extended.is_err());
     assert!(!lock.is_valid());
     sleep(ms(100)).await;
@@ -183,7 +183,7 @@ async fn s12_a_lock_that_was_held_for_max_hold_says_so_at_its_deadline() {
     // Extended at 1, 2, 3 and 4 s.
     let (reason, after) = told(&lock).await;
     assert_eq!(reason, LossReason::MaxHold);
-    assert_eq!(after, ms(4000 + 3000 - 32 - 3));
+    assert_eq!(after, ms(4000 + 3000 - 32 - 5));
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,7 +194,7 @@ async fn the_token_is_cancelled_when_the_future_is_ready() {
     let token = lock.lost_token();
     assert!(!token.is_cancelled());
     token.cancelled().await;
-    assert_eq!(began.elapsed(), ms(985));
+    assert_eq!(began.elapsed(), ms(983));
     assert!(lock.lost_token().is_cancelled());
     assert_eq!(lock.lost().await, LossReason::Expired);
 }
