@@ -186,32 +186,38 @@ async fn s10_s12_a_release_that_races_an_extension_leaves_nothing() {
     fleet.assert_no_keys(5 * SECOND).await;
 }
 
+/// The longest gap between two polls of a section that takes a second.
+async fn longest_gap() -> Duration {
+    let began = Instant::now();
+    let mut longest = Duration::ZERO;
+    while began.elapsed() < SECOND {
+        let looked = Instant::now();
+        sleep(ms(1)).await;
+        longest = longest.max(looked.elapsed());
+    }
+    longest
+}
+
 #[tokio::test]
 async fn s10_renewal_never_holds_up_the_section_while_a_master_hangs() {
     let mut fleet = Fleet::start(5).await;
     let redlock = connected(builder(&fleet)).await;
-    // The machine may hold it up too, but not in every turn.
-    let mut longest_gaps = Vec::new();
+    // The machine holds it up too, which the same loop without a lock shows.
+    let mut gaps = Vec::new();
     for _ in 0..5 {
+        let by_the_machine = longest_gap().await;
         fleet[4].stop();
-        let longest = redlock.lock("a").ttl(ms(200)).hold(|_| async {
-            let began = Instant::now();
-            let mut longest = Duration::ZERO;
-            while began.elapsed() < SECOND {
-                let looked = Instant::now();
-                sleep(ms(1)).await;
-                longest = longest.max(looked.elapsed());
-            }
-            longest
-        });
-        longest_gaps.push(longest.await.unwrap());
+        let request = redlock.lock("a").ttl(ms(300));
+        let under_the_lock = request.hold(|_| longest_gap()).await.unwrap();
         fleet[4].cont();
-        if longest_gaps.last() <= Some(&ms(5)) {
+        gaps.push((under_the_lock, by_the_machine));
+        if under_the_lock <= ms(5) {
             break;
         }
     }
-    println!("longest gap between polls while one master hangs: {longest_gaps:?}");
-    assert!(longest_gaps.iter().min() <= Some(&ms(5)));
+    println!("longest gaps while one master hangs, and without a lock: {gaps:?}");
+    let held_up = |(locked, not): &(Duration, Duration)| *locked > ms(5).max(*not);
+    assert!(!gaps.iter().all(held_up), "{gaps:?}");
 }
 
 /// Not a test: the process that the next test stops.
