@@ -17,6 +17,10 @@ use crate::loss::LossReason;
 ///
 /// Dropping it releases it on all masters in the background, which can't say
 /// whether it was still held: [`release`](Self::release) can.
+///
+/// A guard that outlives its lease does nothing by itself: look at
+/// [`is_valid`](Self::is_valid) or [`ensure`](Self::ensure) before what matters,
+/// or hear of the loss by [`lost`](Self::lost).
 #[must_use = "the lock is released as soon as its guard is dropped"]
 pub struct Guard {
     held: Arc<Held>,
@@ -37,6 +41,11 @@ pub struct Released {
 impl Guard {
     pub(crate) fn new(held: Arc<Held>) -> Self {
         Self { held }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> &Arc<Held> {
+        &self.held
     }
 
     /// What is locked, as it was asked for: without the key prefix.

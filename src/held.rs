@@ -392,3 +392,33 @@ fn round_limit(masters: &Masters, standing: Lease, started: Moment) -> Duration 
         .master_timeout
         .min(standing.validity(started))
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use super::*;
+    use crate::{MemoryMaster, Redlock};
+
+    #[tokio::test(start_paused = true)]
+    async fn s11_news_from_so_many_masters_that_no_quorum_is_left_is_a_loss_at_once() {
+        let masters = ["1", "2", "3", "4", "5"].map(MemoryMaster::new);
+        let redlock = Redlock::builder().memory_masters(&masters).build().unwrap();
+        let lock = redlock.lock("a").await.unwrap();
+        let held = lock.held();
+        for master in [0, 1, 1, 0] {
+            held.master_lost_it(master);
+            assert!(lock.is_valid());
+        }
+        // An extension that they agree to makes the news old.
+        lock.extend(Duration::from_secs(10)).await.unwrap();
+        held.master_lost_it(2);
+        held.master_lost_it(3);
+        assert!(lock.is_valid());
+        let token = lock.lost_token();
+        held.master_lost_it(4);
+        assert!(token.is_cancelled() && !lock.is_valid());
+        let LossReason::Gone { report } = lock.lost().await else {
+            panic!("it is gone");
+        };
+        assert_eq!(report.count(Vote::No), 3);
+    }
+}
