@@ -82,7 +82,9 @@ impl Release {
                 _ => Poll::Ready(()),
             }
         });
-        if decided.await.is_some() && replies.awaits_any_of(*asked) {
+        if decided.await.is_none() {
+            replies.time_out(masters);
+        } else if replies.awaits_any_of(*asked) {
             let taken = started.elapsed();
             let grace = taken.max(LEAST_GRACE).min(limit.saturating_sub(taken));
             within(grace, |context| {

@@ -1,12 +1,14 @@
 //! The task that keeps the connection to one master: connects and reconnects
 //! with jittered backoff, notices loss and silence, repeats owed releases.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::cmd;
 use futures::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::dispatch::come_up;
 use super::link::{Kept, Link, State};
 use super::session::{self, Opened, Origin, Pushes, Session};
 use super::wire;
@@ -51,9 +53,7 @@ pub(super) async fn keep(link: Kept) {
             Err(cause) => cause,
         };
         tracing::debug!(master = %link.address, cause, "no connection");
-        link.set(State::Down {
-            cause: cause.into(),
-        });
+        link.go_down(cause.into());
         if began.elapsed() >= STABLE {
             failures = 0;
         }
@@ -82,10 +82,10 @@ fn pause(failures: u32) -> Duration {
 }
 
 /// Looks after a connection that stands; returns what ended it.
-async fn attend(link: &Link, session: Session, mut pushes: Pushes) -> &'static str {
+async fn attend(link: &Arc<Link>, session: Session, mut pushes: Pushes) -> &'static str {
     let mut repeat = REPEAT;
     repeat_owed(link, &session).await;
-    link.set(State::Up(session.clone()));
+    come_up(link, session.clone());
     loop {
         tokio::select! {
             () = ended(&mut pushes) => return "the server closed the connection",
@@ -123,13 +123,14 @@ async fn ended(pushes: &mut Pushes) {
 }
 
 /// Waits until the silent connection answers, and says whether it did.
-async fn answers_again(link: &Link, session: &Session) -> bool {
+async fn answers_again(link: &Arc<Link>, session: &Session) -> bool {
     let since = Instant::now();
     link.set(State::Silent {
         session: session.clone(),
         since,
     });
-    let patience = (link.timeouts.command * PATIENCE).max(LEAST_PATIENCE);
+    let patience = link.timeouts.command.saturating_mul(PATIENCE);
+    let patience = patience.max(LEAST_PATIENCE);
     let ping = cmd("PING");
     let answer = session::ask(session.connection.clone(), &ping);
     if timeout(patience, answer).await.is_err() {
@@ -137,7 +138,7 @@ async fn answers_again(link: &Link, session: &Session) -> bool {
     }
     tracing::debug!(master = %link.address, after = ?since.elapsed(), "it answers again");
     repeat_owed(link, session).await;
-    link.set(State::Up(session.clone()));
+    come_up(link, session.clone());
     true
 }
 

@@ -1,14 +1,15 @@
+use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ::redis::Client;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
 use super::Timeouts;
 use super::session::Session;
-use crate::master::{Action, Command, Fault, Owed, OwedReleases};
+use crate::master::{Action, Command, Fault, Owed, OwedReleases, Pending, Reply};
 
 /// What is known of the connection to one master. The keeper alone changes the
 /// state; everybody reads it.
@@ -23,6 +24,8 @@ pub(super) struct Link {
     /// There is a new owed release, or the master was closed.
     pub(super) errand: Notify,
     state: watch::Sender<State>,
+    /// What waits for the first connection.
+    deferred: Mutex<Vec<Deferred>>,
     kept: AtomicBool,
     closed: AtomicBool,
     /// The last session of which a command was found broken off.
@@ -33,6 +36,12 @@ pub(super) struct Link {
     /// Until when stray commands, those of a lost connection that could not be
     /// killed, may be applied or leave a key behind.
     strays_until: Mutex<Option<Instant>>,
+}
+
+/// A command that waits for the first connection, and where its answer goes.
+pub(super) struct Deferred {
+    pub(super) command: Arc<Command>,
+    pub(super) answer: oneshot::Sender<Reply>,
 }
 
 pub(super) enum State {
@@ -77,6 +86,7 @@ impl Link {
             breakage: Notify::new(),
             errand: Notify::new(),
             state: watch::Sender::new(State::Connecting),
+            deferred: Mutex::default(),
             kept: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             broken: AtomicU64::new(0),
@@ -126,17 +136,44 @@ impl Link {
         }
     }
 
-    /// Waits for what becomes of the connection that is under way.
-    pub(super) async fn connected(&self) -> Result<Session, Fault> {
-        let mut changes = self.state.subscribe();
-        let state = changes
-            .wait_for(|state| !matches!(state, State::Connecting))
-            .await;
-        match state.as_deref() {
-            Ok(State::Up(session)) => Ok(session.clone()),
-            Ok(out_of_reach) => Err(out_of_reach.fault()),
-            Err(_) => Err(State::Connecting.fault()),
-        }
+    /// Keeps a command for the connection that is under way. To be called while
+    /// the state is borrowed and says so.
+    pub(super) fn defer(&self, command: &Arc<Command>) -> Pending {
+        let (answer, reply) = oneshot::channel();
+        lock(&self.deferred).push(Deferred {
+            command: command.clone(),
+            answer,
+        });
+        Box::pin(async move {
+            reply.await.unwrap_or_else(|_| {
+                Err(Fault::Unreachable {
+                    cause: "the runtime of the connection has ended".into(),
+                })
+            })
+        })
+    }
+
+    /// There is a connection: hands over what has waited for it, and then lets
+    /// others through. None can come between, since they would have to borrow
+    /// the state.
+    pub(super) fn come_up(&self, session: Session, mut send: impl FnMut(&Session, Deferred)) {
+        self.state.send_modify(|state| {
+            for deferred in mem::take(&mut *lock(&self.deferred)) {
+                send(&session, deferred);
+            }
+            *state = State::Up(session);
+        });
+    }
+
+    /// There is no connection, for this reason.
+    pub(super) fn go_down(&self, cause: Arc<str>) {
+        self.state.send_modify(|state| {
+            *state = State::Down { cause };
+            for deferred in mem::take(&mut *lock(&self.deferred)) {
+                // Nobody may wait for it any more.
+                let _ = deferred.answer.send(Err(state.fault()));
+            }
+        });
     }
 
     /// Remembers what the command may leave behind if its connection breaks.
@@ -198,15 +235,16 @@ impl Link {
 pub(super) struct Kept(Arc<Link>);
 
 impl std::ops::Deref for Kept {
-    type Target = Link;
+    type Target = Arc<Link>;
 
-    fn deref(&self) -> &Link {
+    fn deref(&self) -> &Arc<Link> {
         &self.0
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
+        self.0.go_down("its runtime has ended".into());
         self.0.kept.store(false, Ordering::Release);
     }
 }

@@ -4,12 +4,14 @@
 //! | file | what it has |
 //! |---|---|
 //! | `mod.rs` | the master as the rest sees it: sends on the connection that there is |
+//! | `dispatch.rs` | commands on their way to the connection's queue |
 //! | `link.rs` | what is known of the connection, shared with its keeper |
 //! | `session.rs` | one connection: set up, killed, its scripts loaded |
 //! | `keeper.rs` | the task that connects, notices loss and silence, and repeats owed releases |
 //! | `wire.rs` | commands and answers as they go over the wire |
 //! | `source.rs` | masters from URLs and from the caller's own clients |
 
+mod dispatch;
 mod keeper;
 mod link;
 mod session;
@@ -20,15 +22,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::Client;
-use ::redis::aio::MultiplexedConnection;
 
-use futures::FutureExt;
 use tokio::runtime::Handle;
-use tokio::task::unconstrained;
 
+use self::dispatch::dispatch;
 use self::link::{Link, State};
-use self::session::Session;
-use super::{Action, Command, Fault, Master, Owed, Pending, Reply, Sent};
+use super::{Action, Command, Master, Owed, Sent};
 
 pub use self::source::InvalidUrl;
 pub(crate) use self::source::RedisSource;
@@ -72,33 +71,13 @@ impl RedisMaster {
     fn send_in(&self, state: &State, command: &Arc<Command>) -> Sent {
         let releases = command.action == Action::Release;
         match state {
-            State::Up(session) => self.dispatch(session, command),
+            State::Up(session) => Sent::Pending(dispatch(&self.link, session, command)),
             State::Silent { session, .. } if releases => {
                 wire::send_blindly(&session.connection, command);
                 Sent::Not(state.fault())
             }
-            State::Connecting if !releases => Sent::Pending(Box::pin(send_when_connected(
-                self.link.clone(),
-                command.clone(),
-            ))),
+            State::Connecting if !releases => Sent::Pending(self.link.defer(command)),
             out_of_reach => Sent::Not(out_of_reach.fault()),
-        }
-    }
-
-    /// Puts the command on the connection's queue: polling it once does that,
-    /// whatever is left of the task's budget of polls. Without the budget, tokio
-    /// would have it come back later, and later commands overtake it (S7).
-    fn dispatch(&self, session: &Session, command: &Arc<Command>) -> Sent {
-        self.link.note_sending(command);
-        let mut pending: Pending = Box::pin(ask(
-            self.link.clone(),
-            session.number,
-            session.connection.clone(),
-            command.clone(),
-        ));
-        match unconstrained(&mut pending).now_or_never() {
-            Some(reply) => Sent::Pending(Box::pin(std::future::ready(reply))),
-            None => Sent::Pending(pending),
         }
     }
 }
@@ -126,26 +105,4 @@ impl Drop for RedisMaster {
     fn drop(&mut self) {
         self.link.close();
     }
-}
-
-/// The first connection is under way: waits for what becomes of it. Only
-/// commands that take or extend wait here, so that dropping them before they
-/// were sent leaves nothing behind.
-async fn send_when_connected(link: Arc<Link>, command: Arc<Command>) -> Reply {
-    let session = link.connected().await?;
-    link.note_sending(&command);
-    ask(link, session.number, session.connection, command).await
-}
-
-async fn ask(
-    link: Arc<Link>,
-    session: u64,
-    mut connection: MultiplexedConnection,
-    command: Arc<Command>,
-) -> Reply {
-    let reply = wire::ask(&mut connection, &command).await;
-    if matches!(reply, Err(Fault::Broken { .. })) {
-        link.found_broken(session);
-    }
-    reply
 }

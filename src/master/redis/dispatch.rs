@@ -1,0 +1,55 @@
+//! Commands on their way to the connection's queue.
+
+use std::sync::Arc;
+
+use ::redis::aio::MultiplexedConnection;
+use futures::FutureExt;
+use tokio::task::unconstrained;
+
+use super::link::Link;
+use super::session::Session;
+use super::wire;
+use crate::master::{Command, Fault, Pending, Reply};
+
+/// Puts the command on the connection's queue: polling it once does that,
+/// whatever is left of the task's budget of polls. Without the budget, tokio
+/// would have it come back later, and later commands overtake it (S7).
+pub(super) fn dispatch(link: &Arc<Link>, session: &Session, command: &Arc<Command>) -> Pending {
+    link.note_sending(command);
+    let mut pending: Pending = Box::pin(ask(
+        link.clone(),
+        session.number,
+        session.connection.clone(),
+        command.clone(),
+    ));
+    match unconstrained(&mut pending).now_or_never() {
+        Some(reply) => Box::pin(std::future::ready(reply)),
+        None => pending,
+    }
+}
+
+/// The first connection stands: what has waited for it is sent, in order and
+/// before any other command, whether or not somebody polls for the answer. What
+/// nobody waits for any more is not sent: its release may have gone before.
+pub(super) fn come_up(link: &Arc<Link>, session: Session) {
+    link.come_up(session, |session, deferred| {
+        if !deferred.answer.is_closed() {
+            let pending = dispatch(link, session, &deferred.command);
+            // Whether its answer is still wanted is its receiver's affair.
+            tokio::spawn(async move { deferred.answer.send(pending.await) });
+        }
+    });
+}
+
+async fn ask(
+    link: Arc<Link>,
+    session: u64,
+    mut connection: MultiplexedConnection,
+    command: Arc<Command>,
+) -> Reply {
+    let reply = wire::ask(&mut connection, &command).await;
+    if matches!(reply, Err(Fault::Broken { .. })) {
+        link.found_broken(session);
+    }
+    reply
+}
