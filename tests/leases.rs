@@ -14,6 +14,7 @@ use futures::stream::{StreamExt, iter};
 use redquorum::{Builder, LockError, LossReason, Redlock, Wait};
 use rustix::process::{Pid, Signal, kill_process};
 use support::fleet::Fleet;
+use support::machine::Watch;
 use tokio::time::sleep;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -49,6 +50,7 @@ async fn s11_with_three_of_five_hung_the_loss_is_told_at_the_deadline_and_before
     let redlock = connected(builder(&fleet)).await;
     let other = connected(builder(&fleet)).await;
     for turn in 0..3 {
+        let machine = Watch::begin();
         let request = redlock.lock("a").ttl(SECOND).auto_extend();
         let lock = request.await.unwrap();
         sleep(ms(500)).await;
@@ -82,7 +84,12 @@ async fn s11_with_three_of_five_hung_the_loss_is_told_at_the_deadline_and_before
             taken.saturating_duration_since(deadline),
         );
         assert!(told >= deadline - ms(20), "turn {turn}: too early");
-        assert!(told <= deadline + ms(5), "turn {turn}: too late");
+        let stall = machine.longest_stall();
+        let late = told.saturating_duration_since(deadline);
+        assert!(
+            late <= ms(5).max(stall),
+            "turn {turn}: {late:?} late; the machine was held up for {stall:?}"
+        );
         assert!(
             told < taken,
             "turn {turn}: told after the next owner had it"
@@ -118,32 +125,41 @@ async fn s10_a_kept_lock_survives_a_stall_of_three_masters_that_is_shorter_than_
 }
 
 #[tokio::test]
-async fn renewal_is_no_tight_loop_with_a_ttl_of_200_ms() {
+async fn renewal_is_no_tight_loop_with_a_ttl_of_200_ms_and_keeps_the_lock() {
     let fleet = Fleet::start(5).await;
     let redlock = connected(builder(&fleet)).await;
-    let request = redlock.lock("a").ttl(ms(200)).auto_extend();
-    let lock = request.await.unwrap();
-    let extensions = async || {
-        let mut counts = Vec::new();
-        for master in fleet.iter() {
-            counts.push(master.commandstats("evalsha").await);
+    for turn in 1.. {
+        let machine = Watch::begin();
+        let request = redlock.lock("a").ttl(ms(200)).auto_extend();
+        let lock = request.await.unwrap();
+        let before = extensions(&fleet).await;
+        let began = Instant::now();
+        sleep(3 * SECOND).await;
+        let after = extensions(&fleet).await;
+        let most = (10.0 * began.elapsed().as_secs_f64()) as u64;
+        let counts: Vec<_> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
+        println!(
+            "extensions with a TTL of 200 ms in {:?}: {counts:?}",
+            began.elapsed()
+        );
+        assert!(counts.iter().all(|count| *count <= most), "{counts:?}");
+        if lock.is_valid() {
+            assert!(counts.iter().all(|count| *count >= 15), "{counts:?}");
+            break;
         }
-        counts
-    };
-    let before = extensions().await;
-    let began = Instant::now();
-    sleep(3 * SECOND).await;
-    let after = extensions().await;
-    let most = (10.0 * began.elapsed().as_secs_f64()) as u64;
-    let counts: Vec<_> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
-    println!(
-        "extensions with a TTL of 200 ms in {:?}: {counts:?}",
-        began.elapsed()
-    );
-    assert!(counts.iter().all(|count| *count <= most), "{counts:?}");
-    assert!(counts.iter().all(|count| *count >= 15), "{counts:?}");
-    assert!(lock.is_valid());
-    lock.release().await.unwrap();
+        // 84 ms are left when it is extended.
+        let stall = machine.longest_stall();
+        assert!(turn < 5 && stall > ms(30), "lost; held up for {stall:?}");
+    }
+}
+
+/// How many scripts each master has run.
+async fn extensions(fleet: &Fleet) -> Vec<u64> {
+    let mut counts = Vec::new();
+    for master in fleet.iter() {
+        counts.push(master.commandstats("evalsha").await);
+    }
+    counts
 }
 
 /// A lock is extended to a long TTL in the background, and a master that lost
@@ -165,12 +181,12 @@ async fn s10_s12_a_release_that_races_an_extension_leaves_nothing() {
                 let delete = redis::cmd("DEL").arg(lock.resource()).to_owned();
                 delete.query_async::<()>(&mut forgets).await.unwrap();
                 // The keeper finds it too short, and extends it at once.
-                lock.extend(SECOND).await.unwrap();
+                lock.extend(10 * SECOND).await.unwrap();
                 let until = Instant::now() + ms(20).mul_f64(rand::random());
                 while Instant::now() < until {
                     tokio::task::yield_now().await;
                 }
-                let extended = lock.remaining() > SECOND;
+                let extended = lock.remaining() > 10 * SECOND;
                 lock.release().await.unwrap();
                 u64::from(extended)
             }
@@ -207,7 +223,7 @@ async fn s10_renewal_never_holds_up_the_section_while_a_master_hangs() {
     for _ in 0..5 {
         let by_the_machine = longest_gap().await;
         fleet[4].stop();
-        let request = redlock.lock("a").ttl(ms(300));
+        let request = redlock.lock("a").ttl(SECOND);
         let under_the_lock = request.hold(|_| longest_gap()).await.unwrap();
         fleet[4].cont();
         gaps.push((under_the_lock, by_the_machine));
@@ -278,6 +294,7 @@ async fn s11_a_process_that_was_stopped_past_its_ttl_is_told_at_once_and_harms_n
     kill_process(Pid::from_child(&owner), Signal::STOP).unwrap();
     let next = other.lock("a").ttl(60 * SECOND).wait(3 * SECOND).await;
     let next = next.unwrap();
+    let before = fleet.get("a").await;
     kill_process(Pid::from_child(&owner), Signal::CONT).unwrap();
 
     let line = lines.find(|line| line.starts_with("valid ")).unwrap();
@@ -289,8 +306,14 @@ async fn s11_a_process_that_was_stopped_past_its_ttl_is_told_at_once_and_harms_n
     assert!(told <= ms(20), "told after {told:?}");
     assert_eq!(words[3], "false", "it was not held any more");
     let token = Some(next.token().as_bytes().to_vec());
-    for value in fleet.get("a").await {
-        assert_eq!(value, token, "the successor has it");
+    let after = fleet.get("a").await;
+    let has = |value: &&Option<Vec<u8>>| **value == token;
+    assert!(before.iter().filter(has).count() >= 3, "{before:?}");
+    for (before, after) in before.iter().zip(&after) {
+        assert!(
+            before.is_none() || before == after,
+            "the successor's is gone"
+        );
     }
     next.release().await.unwrap();
 }
