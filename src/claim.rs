@@ -183,10 +183,14 @@ impl Claim {
 
     /// On how many masters the token was set, late grants included (S8).
     pub(crate) fn granted(&self) -> usize {
-        let mut sent = self.sent();
-        let mut nobody = Context::from_waker(Waker::noop());
-        let _ = sent.takes.poll_replies(&mut nobody, |_, _, _| {});
-        sent.takes.agreed().len()
+        let _ = self.poll_takes(&mut Context::from_waker(Waker::noop()));
+        self.sent().takes.agreed().len()
+    }
+
+    /// Ready when all masters have answered the taking command that are still
+    /// to be heard.
+    pub(crate) fn poll_takes(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.sent().takes.poll_replies(context, |_, _, _| {})
     }
 
     /// Why the round was lost, with the evidence.

@@ -1,6 +1,7 @@
 //! The task that keeps a lease: it extends it until it is over, or for as long
 //! as it may be kept (S12).
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +40,7 @@ enum Outcome {
 
 impl Keeper {
     async fn run(self) {
+        self.settle_acquisition().await;
         let mut retry = None;
         while self.rest_until_due(retry).await {
             retry = match self.extend().await {
@@ -47,6 +49,15 @@ impl Keeper {
                 Outcome::Lost => return,
             }
         }
+    }
+
+    /// Reads what was left open when the lock was taken: the answers of masters
+    /// after the quorum's. Until then they take more memory than the lease.
+    async fn settle_acquisition(&self) {
+        let limit = self.held.masters().settings.master_timeout;
+        let limit = limit.min(self.renewal.period() / 2);
+        let all = poll_fn(|context| self.held.claim().poll_takes(context));
+        let _ = timeout(limit, all).await;
     }
 
     /// Waits until the lease is due to be extended, or to be tried again; says
@@ -83,8 +94,6 @@ impl Keeper {
 
     /// One extension. It is boxed, so that a lease that rests is small.
     async fn extend(&self) -> Outcome {
-        // What is left of the acquisition is read, and its memory freed.
-        self.held.claim().granted();
         match Box::pin(self.held.renew(self.terms, self.renewal)).await {
             Ok(_) => Outcome::Renewed,
             Err(ExtendError::Unknown { report, .. }) => {
