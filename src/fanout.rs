@@ -40,21 +40,29 @@ impl Fanout {
     /// before the first of them (S2).
     pub(crate) fn send(masters: &[Arc<dyn Master>], command: &Arc<Command>, clock: Clock) -> Self {
         let started = clock.now();
-        let slots = masters
-            .iter()
-            .map(|master| match master.send(command) {
-                Sent::Pending(pending) => Slot::Pending(pending),
-                Sent::Not(fault) => Slot::Replied {
-                    reply: Err(fault),
-                    latency: Duration::ZERO,
-                    asked: false,
-                },
-            })
-            .collect();
+        let slots = masters.iter().map(|master| Slot::of(master.send(command)));
         Self {
             clock,
             started,
-            slots,
+            slots: slots.collect(),
+        }
+    }
+
+    /// Sends the command to some of the masters, whose replies don't count.
+    pub(crate) fn send_to(
+        some: MasterSet,
+        masters: &[Arc<dyn Master>],
+        command: &Arc<Command>,
+        clock: Clock,
+    ) -> Self {
+        let slot = |(index, master): (usize, &Arc<dyn Master>)| match some.contains(index) {
+            true => Slot::of(master.send(command)),
+            false => Slot::Dropped,
+        };
+        Self {
+            clock,
+            started: clock.now(),
+            slots: masters.iter().enumerate().map(slot).collect(),
         }
     }
 
@@ -186,6 +194,19 @@ impl Fanout {
         })
     }
 
+    /// The masters that said no: their value is not the token.
+    pub(crate) fn refused(&self) -> MasterSet {
+        self.select(|slot| {
+            matches!(
+                slot,
+                Slot::Replied {
+                    reply: Ok(Answer::No),
+                    ..
+                }
+            )
+        })
+    }
+
     /// The masters that have said neither yes nor no.
     pub(crate) fn unanswered(&self) -> MasterSet {
         self.select(|slot| !matches!(slot, Slot::Replied { reply: Ok(_), .. }))
@@ -211,6 +232,17 @@ impl Fanout {
 }
 
 impl Slot {
+    fn of(sent: Sent) -> Self {
+        match sent {
+            Sent::Pending(pending) => Slot::Pending(pending),
+            Sent::Not(fault) => Slot::Replied {
+                reply: Err(fault),
+                latency: Duration::ZERO,
+                asked: false,
+            },
+        }
+    }
+
     fn report(&self, address: Arc<str>) -> MasterReport {
         match self {
             Slot::Replied {

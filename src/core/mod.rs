@@ -15,6 +15,7 @@
 //! | [`Tally`] | the votes of one round |
 //! | [`AcquireRound`], [`ExtendRound`], [`ReleaseRound`] | the three kinds of round |
 //! | [`Backoff`] | the pause between two rounds |
+//! | [`Renewal`] | when a lease that is kept is extended |
 //!
 //! The algorithm is that of <https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/>.
 
@@ -23,6 +24,7 @@ mod drift;
 mod lease;
 mod moment;
 mod quorum;
+mod renewal;
 mod round;
 mod tally;
 mod ttl;
@@ -32,6 +34,7 @@ pub use drift::{Drift, InvalidDrift};
 pub use lease::{InvalidTerms, Lease, Terms};
 pub use moment::Moment;
 pub use quorum::{InvalidQuorum, Quorum};
+pub use renewal::Renewal;
 pub use round::{
     AcquireRound, AcquireVerdict, ExtendRound, ExtendVerdict, LeaseLoss, Refusal, ReleaseRound,
     ReleaseVerdict,
