@@ -110,7 +110,7 @@ impl Claim {
         sent.longest = ttl.max(sent.longest);
         let command = Command::new(Action::Take(ttl), self.key.clone(), self.token);
         let reseeds = Fanout::send_to(lost, &self.masters.all, &command, self.masters.clock);
-        let asked = reseeds.asked();
+        let asked = reseeds.may_have_agreed();
         for master in 0..self.masters.all.len() {
             if lost.contains(master) && asked.contains(master) {
                 sent.reseeded.insert(master);
@@ -136,10 +136,10 @@ impl Claim {
         sent.ended = true;
         sent.takes.drop_pending();
         sent.reseeds = None;
-        let mut asked = sent.takes.asked();
+        let mut holders = sent.takes.may_have_agreed();
         for master in 0..self.masters.all.len() {
             if sent.reseeded.contains(master) {
-                asked.insert(master);
+                holders.insert(master);
             }
         }
         let command = Command::new(Action::Release, self.key.clone(), self.token);
@@ -148,7 +148,7 @@ impl Claim {
             self.runtime.clone(),
             command,
             sent.longest,
-            asked,
+            holders,
         )
     }
 

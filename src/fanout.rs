@@ -169,9 +169,16 @@ impl Fanout {
         slots.any(|(master, slot)| matches!(slot, Slot::Pending(_)) && masters.contains(master))
     }
 
-    /// The masters that may have been reached by the command.
-    pub(crate) fn asked(&self) -> MasterSet {
-        self.select(|slot| !matches!(slot, Slot::Replied { asked: false, .. }))
+    /// The masters that did what they were asked, or may have, or may yet: not
+    /// those that were not asked, or answered that they did not.
+    pub(crate) fn may_have_agreed(&self) -> MasterSet {
+        self.select(|slot| match slot {
+            Slot::Pending(_) | Slot::Dropped => true,
+            Slot::Replied { asked: false, .. } => false,
+            Slot::Replied { reply, .. } => {
+                !matches!(reply, Ok(Answer::No) | Err(Fault::Rejected { .. }))
+            }
+        })
     }
 
     /// The masters that did what they were asked.

@@ -117,9 +117,14 @@ impl Held {
     }
 
     async fn extend_alone(self: &Arc<Self>, terms: Terms) -> Result<Duration, ExtendError> {
-        let old = self.lease();
-        let sent = match old.is_valid(self.now()) {
-            true => self.claim.extend(terms.ttl()),
+        let (held, now) = (self.lease(), self.now());
+        let old = held.shorter(terms.lease(now));
+        let sent = match held.is_valid(now) {
+            true => {
+                // Masters may shorten their TTL as soon as they are asked.
+                self.shorten(old);
+                self.claim.extend(terms.ttl())
+            }
             false => None,
         };
         let Some(mut replies) = sent else {
@@ -163,7 +168,6 @@ impl Held {
         let masters = self.masters();
         let started = replies.started();
         let mut round = ExtendRound::new(masters.settings.quorum, terms, started, old);
-        self.shorten(round.standing());
         let left = round_limit(masters, round.standing(), started);
         for master in replies.not_asked() {
             round.vote(master, Vote::Absent, started);
