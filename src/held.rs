@@ -117,16 +117,16 @@ impl Held {
     }
 
     async fn extend_alone(self: &Arc<Self>, terms: Terms) -> Result<Duration, ExtendError> {
-        let now = self.now();
-        let sent = match self.lease().is_valid(now) {
+        let (held, now) = (self.lease(), self.now());
+        let old = held.shorter(terms.lease(now));
+        let sent = match held.is_valid(now) {
             true => {
                 // Masters may shorten their TTL as soon as they are asked.
-                self.shorten(self.lease().shorter(terms.lease(now)));
+                self.shorten(old);
                 self.claim.extend(terms.ttl())
             }
             false => None,
         };
-        let old = self.lease();
         let Some(mut replies) = sent else {
             return Err(self.found_expired(Duration::ZERO, RoundReport::default()));
         };
@@ -168,7 +168,6 @@ impl Held {
         let masters = self.masters();
         let started = replies.started();
         let mut round = ExtendRound::new(masters.settings.quorum, terms, started, old);
-        self.shorten(round.standing());
         let left = round_limit(masters, round.standing(), started);
         for master in replies.not_asked() {
             round.vote(master, Vote::Absent, started);
