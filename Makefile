@@ -31,7 +31,7 @@ features: ## Compile with each feature alone, and check the oldest Rust
 
 bench: ## Run the benchmarks on local masters
 	@scripts/need redis-server cc
-	cargo bench
+	cargo bench --bench throughput --bench contention
 
 ci: ## Do what CI does
 	.ci/run

@@ -1,11 +1,12 @@
 //! A token that is, or may be, on the masters.
 
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Waker};
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
 
 use tokio::runtime::Handle;
 
-use crate::core::{Refusal, Terms, Ttl};
+use crate::core::{MasterSet, Refusal, Terms, Ttl};
 use crate::error::LockError;
 use crate::fanout::Fanout;
 use crate::master::{Action, Command};
@@ -20,8 +21,22 @@ pub(crate) struct Claim {
     runtime: Handle,
     key: Arc<[u8]>,
     token: Token,
-    ttl: Mutex<Ttl>,
-    takes: Mutex<Fanout>,
+    sent: Mutex<Sendings>,
+}
+
+/// What was sent for the token. Whatever is sent, is sent while this is locked:
+/// so nothing follows a release but another release (S10, S12).
+struct Sendings {
+    takes: Fanout,
+    /// The longest that the token's keys live.
+    longest: Ttl,
+    /// The last attempt to give the key back to masters that lost it (S9).
+    reseeds: Option<Fanout>,
+    /// The masters that were ever sent the key again.
+    reseeded: MasterSet,
+    /// A release was sent.
+    ended: bool,
+    /// The owner's release was sent: nothing is left to do.
     released: bool,
     /// Whether a lock was held by it, so that its release lets others in.
     won: bool,
@@ -43,10 +58,15 @@ impl Claim {
             runtime: runtime.clone(),
             key,
             token,
-            ttl: Mutex::new(ttl),
-            takes: Mutex::new(takes),
-            released: false,
-            won: false,
+            sent: Mutex::new(Sendings {
+                takes,
+                longest: ttl,
+                reseeds: None,
+                reseeded: MasterSet::EMPTY,
+                ended: false,
+                released: false,
+                won: false,
+            }),
         }
     }
 
@@ -64,55 +84,126 @@ impl Claim {
 
     /// The replies to the taking command.
     pub(crate) fn takes(&mut self) -> &mut Fanout {
-        self.takes
-            .get_mut()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        let sent = self.sent.get_mut();
+        &mut sent.unwrap_or_else(|poisoned| poisoned.into_inner()).takes
     }
 
-    /// Asks all masters to extend the key.
-    pub(crate) fn extend(&self, ttl: Ttl) -> Fanout {
-        let mut longest = lock(&self.ttl);
-        *longest = ttl.max(*longest);
+    /// Asks all masters to extend the key; `None` if a release was sent before.
+    pub(crate) fn extend(&self, ttl: Ttl) -> Option<Fanout> {
+        let mut sent = self.sent();
+        if sent.ended {
+            return None;
+        }
+        sent.longest = ttl.max(sent.longest);
         let command = Command::new(Action::Extend(ttl), self.key.clone(), self.token);
-        Fanout::send(&self.masters.all, &command, self.masters.clock)
+        Some(Fanout::send(
+            &self.masters.all,
+            &command,
+            self.masters.clock,
+        ))
     }
 
-    /// Asks all masters to delete the key. Replies to the taking command are
+    /// Gives the key back to masters that lost it, if they have none (S9); says
+    /// whether it was sent: not after a release. What they answer counts for
+    /// nothing, but [`poll_reseeds`](Self::poll_reseeds) must be polled.
+    pub(crate) fn reseed(&self, lost: MasterSet, ttl: Ttl) -> bool {
+        let mut sent = self.sent();
+        if sent.ended || lost.is_empty() {
+            return false;
+        }
+        sent.longest = ttl.max(sent.longest);
+        let command = Command::new(Action::Take(ttl), self.key.clone(), self.token);
+        let reseeds = Fanout::send_to(lost, &self.masters.all, &command, self.masters.clock);
+        let sent_to = reseeds.may_have_agreed();
+        for master in 0..self.masters.all.len() {
+            if lost.contains(master) && sent_to.contains(master) {
+                sent.reseeded.insert(master);
+            }
+        }
+        sent.reseeds = Some(reseeds);
+        true
+    }
+
+    /// Ready when all masters have answered that were sent the key again, or
+    /// when a release was sent.
+    pub(crate) fn poll_reseeds(&self, context: &mut Context<'_>) -> Poll<()> {
+        match &mut self.sent().reseeds {
+            Some(reseeds) => reseeds.poll_replies(context, |_, _, _| {}),
+            None => Poll::Ready(()),
+        }
+    }
+
+    /// Asks all masters to delete the key. Replies to the taking commands are
     /// dropped before: one that was not written yet is never sent then, and all
     /// others come before the release.
-    pub(crate) fn release(&self) -> Release {
-        let mut takes = lock(&self.takes);
-        takes.drop_pending();
+    fn release(&self, sent: &mut Sendings) -> Release {
+        sent.ended = true;
+        sent.takes.drop_pending();
+        sent.reseeds = None;
+        let mut holders = sent.takes.may_have_agreed();
+        for master in 0..self.masters.all.len() {
+            if sent.reseeded.contains(master) {
+                holders.insert(master);
+            }
+        }
         let command = Command::new(Action::Release, self.key.clone(), self.token);
         let release = Release::send(
             self.masters.clone(),
             self.runtime.clone(),
             command,
-            *lock(&self.ttl),
-            takes.asked(),
+            sent.longest,
+            holders,
         );
-        if self.won {
+        if mem::take(&mut sent.won) {
             self.masters.gates.released(&self.key);
         }
         release
     }
 
     /// A quorum has granted it.
-    pub(crate) fn is_won(&mut self) {
-        self.won = true;
+    pub(crate) fn is_won(&self) {
+        self.sent().won = true;
     }
 
-    /// The same, by the owner: nothing is left to do when the claim is dropped.
-    pub(crate) fn release_for_good(mut self) -> Release {
-        self.released = true;
-        self.release()
+    /// Releases what may be left of a lease that is lost: once, however often
+    /// it is found lost.
+    pub(crate) fn release_the_lost(&self) {
+        let mut sent = self.sent();
+        if !sent.ended {
+            let release = self.release(&mut sent);
+            drop(sent);
+            drop(release);
+        }
+    }
+
+    /// The owner's release: nothing is left to do when the claim is dropped.
+    pub(crate) fn release_for_good(&self) -> Release {
+        let mut sent = self.sent();
+        sent.released = true;
+        self.release(&mut sent)
+    }
+
+    /// Releases it in the background, unless the owner has.
+    pub(crate) fn abandon(&self) {
+        let mut sent = self.sent();
+        if !sent.released {
+            sent.released = true;
+            let release = self.release(&mut sent);
+            drop(sent);
+            drop(release);
+        }
     }
 
     /// On how many masters the token was set, late grants included (S8).
     pub(crate) fn granted(&self) -> usize {
-        let mut takes = lock(&self.takes);
-        let _ = takes.poll_replies(&mut Context::from_waker(Waker::noop()), |_, _, _| {});
-        takes.agreed().len()
+        let _ = self.poll_takes(&mut Context::from_waker(Waker::noop()));
+        self.sent().takes.agreed().len()
+    }
+
+    /// Ready when all masters have answered the taking command that are still
+    /// to be heard.
+    pub(crate) fn poll_takes(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.sent().takes.poll_replies(context, |_, _, _| {})
     }
 
     /// Why the round was lost, with the evidence.
@@ -130,18 +221,16 @@ impl Claim {
             report,
         )
     }
+
+    fn sent(&self) -> MutexGuard<'_, Sendings> {
+        self.sent
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if !self.released {
-            drop(self.release());
-        }
+        self.abandon();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -30,6 +30,7 @@ const LEAST_TIMEOUT: Duration = Duration::from_millis(10);
 /// | [`ttl`](Self::ttl) | 10 s | 1 ms to 2^62 ms, and more than its drift |
 /// | [`wait`](Self::wait) | up to 10 s | |
 /// | [`retry`](Self::retry) | 5 ms doubling to 250 ms, any number of attempts | |
+/// | [`max_hold`](Self::max_hold) | 1 hour | |
 /// | [`master_timeout`](Self::master_timeout) | 50 ms | at least 10 ms |
 /// | [`connect_timeout`](Self::connect_timeout) | 1 s | at least 10 ms |
 /// | [`key_prefix`](Self::key_prefix) | none | |
@@ -44,6 +45,7 @@ pub struct Builder {
     ttl: Duration,
     wait: Wait,
     retry: Retry,
+    max_hold: Duration,
     master_timeout: Duration,
     connect_timeout: Duration,
     key_prefix: Vec<u8>,
@@ -75,6 +77,7 @@ impl Builder {
             ttl: Duration::from_secs(10),
             wait: Wait::For(Duration::from_secs(10)),
             retry: Retry::default(),
+            max_hold: Duration::from_secs(3600),
             master_timeout: Duration::from_millis(50),
             connect_timeout: Duration::from_secs(1),
             key_prefix: Vec::new(),
@@ -171,6 +174,13 @@ impl Builder {
         self
     }
 
+    /// For how long locks are extended automatically whose request doesn't say
+    /// another time; see [`Request::max_hold`](crate::Request::max_hold).
+    pub fn max_hold(mut self, longest: Duration) -> Self {
+        self.max_hold = longest;
+        self
+    }
+
     /// How long one round waits for a master: several times the round trip to
     /// the farthest. It never waits longer than the validity allows.
     pub fn master_timeout(mut self, timeout: Duration) -> Self {
@@ -217,6 +227,7 @@ impl Builder {
             ttl: self.ttl,
             wait: self.wait,
             retry: self.retry,
+            max_hold: self.max_hold,
             master_timeout: self.master_timeout,
             key_prefix: self.key_prefix,
         };

@@ -32,7 +32,7 @@ pub enum LockError {
     /// So many masters have no vote that no quorum is left. See to the masters.
     #[error(
         "no quorum for {resource:?}: {} of {} masters have no vote, {needed} must grant it; \
-         see to the masters that are named here; decided in {elapsed:?} [{report}]",
+         check those with a fault below; decided in {elapsed:?} [{report}]",
         report.count(Vote::Absent), report.masters().len()
     )]
     NoQuorum {
@@ -78,7 +78,7 @@ pub enum LockError {
     #[error("this lock can't be asked for: {0}")]
     Invalid(#[from] InvalidRequest),
     /// The request was polled outside of a tokio runtime; nothing was sent.
-    #[error("a lock can only be taken in a tokio runtime (with its timer and I/O enabled)")]
+    #[error("a lock can only be taken in a tokio runtime")]
     NoRuntime,
 }
 

@@ -40,21 +40,29 @@ impl Fanout {
     /// before the first of them (S2).
     pub(crate) fn send(masters: &[Arc<dyn Master>], command: &Arc<Command>, clock: Clock) -> Self {
         let started = clock.now();
-        let slots = masters
-            .iter()
-            .map(|master| match master.send(command) {
-                Sent::Pending(pending) => Slot::Pending(pending),
-                Sent::Not(fault) => Slot::Replied {
-                    reply: Err(fault),
-                    latency: Duration::ZERO,
-                    asked: false,
-                },
-            })
-            .collect();
+        let slots = masters.iter().map(|master| Slot::of(master.send(command)));
         Self {
             clock,
             started,
-            slots,
+            slots: slots.collect(),
+        }
+    }
+
+    /// Sends the command to some of the masters, whose replies don't count.
+    pub(crate) fn send_to(
+        some: MasterSet,
+        masters: &[Arc<dyn Master>],
+        command: &Arc<Command>,
+        clock: Clock,
+    ) -> Self {
+        let slot = |(index, master): (usize, &Arc<dyn Master>)| match some.contains(index) {
+            true => Slot::of(master.send(command)),
+            false => Slot::Dropped,
+        };
+        Self {
+            clock,
+            started: clock.now(),
+            slots: masters.iter().enumerate().map(slot).collect(),
         }
     }
 
@@ -161,9 +169,16 @@ impl Fanout {
         slots.any(|(master, slot)| matches!(slot, Slot::Pending(_)) && masters.contains(master))
     }
 
-    /// The masters that may have been reached by the command.
-    pub(crate) fn asked(&self) -> MasterSet {
-        self.select(|slot| !matches!(slot, Slot::Replied { asked: false, .. }))
+    /// The masters that did what they were asked, or may have, or may yet: not
+    /// those that were not asked, or answered that they did not.
+    pub(crate) fn may_have_agreed(&self) -> MasterSet {
+        self.select(|slot| match slot {
+            Slot::Pending(_) | Slot::Dropped => true,
+            Slot::Replied { asked: false, .. } => false,
+            Slot::Replied { reply, .. } => {
+                !matches!(reply, Ok(Answer::No) | Err(Fault::Rejected { .. }))
+            }
+        })
     }
 
     /// The masters that did what they were asked.
@@ -173,6 +188,19 @@ impl Fanout {
                 slot,
                 Slot::Replied {
                     reply: Ok(Answer::Yes),
+                    ..
+                }
+            )
+        })
+    }
+
+    /// The masters that said no: their value is not the token.
+    pub(crate) fn refused(&self) -> MasterSet {
+        self.select(|slot| {
+            matches!(
+                slot,
+                Slot::Replied {
+                    reply: Ok(Answer::No),
                     ..
                 }
             )
@@ -204,6 +232,17 @@ impl Fanout {
 }
 
 impl Slot {
+    fn of(sent: Sent) -> Self {
+        match sent {
+            Sent::Pending(pending) => Slot::Pending(pending),
+            Sent::Not(fault) => Slot::Replied {
+                reply: Err(fault),
+                latency: Duration::ZERO,
+                asked: false,
+            },
+        }
+    }
+
     fn report(&self, address: Arc<str>) -> MasterReport {
         match self {
             Slot::Replied {

@@ -1,29 +1,29 @@
 //! A lock that is held.
 
 use std::fmt;
-use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::Poll;
+use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::Claim;
-use crate::core::{ExtendRound, ExtendVerdict, Lease, Moment, ReleaseVerdict, Terms, Vote};
+use tokio_util::sync::CancellationToken;
+
+use crate::core::{ReleaseVerdict, Vote};
 use crate::error::{ExtendError, LeaseTooShort, ReleaseError};
-use crate::fanout::{Fanout, within};
-use crate::masters::Masters;
-use crate::report::RoundReport;
+use crate::held::Held;
+use crate::hold::LeaseHandle;
+use crate::loss::LossReason;
 
 /// A lock that is held, until it is released or its lease ends.
 ///
 /// Dropping it releases it on all masters in the background, which can't say
 /// whether it was still held: [`release`](Self::release) can.
+///
+/// A guard that outlives its lease does nothing by itself: look at
+/// [`is_valid`](Self::is_valid) or [`ensure`](Self::ensure) before what matters,
+/// or hear of the loss by [`lost`](Self::lost).
 #[must_use = "the lock is released as soon as its guard is dropped"]
 pub struct Guard {
-    claim: Claim,
-    resource: Arc<[u8]>,
-    lease: Mutex<Lease>,
-    /// One extension at a time (S10).
-    extending: tokio::sync::Mutex<()>,
+    held: Arc<Held>,
 }
 
 /// A lock that was held until it was released.
@@ -39,35 +39,35 @@ pub struct Released {
 }
 
 impl Guard {
-    pub(crate) fn new(claim: Claim, resource: Arc<[u8]>, lease: Lease) -> Self {
-        Self {
-            claim,
-            resource,
-            lease: Mutex::new(lease),
-            extending: tokio::sync::Mutex::new(()),
-        }
+    pub(crate) fn new(held: Arc<Held>) -> Self {
+        Self { held }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> &Arc<Held> {
+        &self.held
     }
 
     /// What is locked, as it was asked for: without the key prefix.
     pub fn resource(&self) -> &[u8] {
-        &self.resource
+        self.held.resource()
     }
 
     /// The value that the lock has on its masters: unique to this owner.
     pub fn token(&self) -> &str {
-        self.claim.token().as_str()
+        self.held.claim().token().as_str()
     }
 
     /// How much is left of the lease; zero when it has ended. It counts the
     /// time for which the machine is suspended, where the platform says.
     pub fn remaining(&self) -> Duration {
-        self.lease().validity(self.now())
+        self.held.remaining()
     }
 
-    /// Whether any of the lease is left. By the time the caller acts on it,
-    /// less is: see [`ensure`](Self::ensure).
+    /// Whether any of the lease is left, and its loss was not told. By the time
+    /// the caller acts on it, less is: see [`ensure`](Self::ensure).
     pub fn is_valid(&self) -> bool {
-        self.lease().is_valid(self.now())
+        !self.remaining().is_zero()
     }
 
     /// Makes sure that at least this much is left of the lease: call it before
@@ -77,16 +77,12 @@ impl Guard {
     ///
     /// [`LeaseTooShort`] if less is left.
     pub fn ensure(&self, wanted: Duration) -> Result<(), LeaseTooShort> {
-        let remaining = self.remaining();
-        if remaining < wanted || remaining.is_zero() {
-            return Err(LeaseTooShort { remaining, wanted });
-        }
-        Ok(())
+        self.held.ensure(wanted)
     }
 
     /// On how many masters the lock was granted, late answers included.
     pub fn granted(&self) -> usize {
-        self.claim.granted()
+        self.held.claim().granted()
     }
 
     /// Extends the lease to this TTL from now, if a quorum of masters still has
@@ -106,82 +102,65 @@ impl Guard {
     /// for where that is shorter. Masters may have extended their keys; a later
     /// release removes them all the same.
     pub async fn extend(&self, ttl: Duration) -> Result<Duration, ExtendError> {
-        let terms = self.masters().settings.terms(ttl)?;
-        let _one_at_a_time = self.extending.lock().await;
-        let old = self.lease();
-        let now = self.now();
-        if !old.is_valid(now) {
-            return Err(self.lost(Duration::ZERO, RoundReport::default()));
-        }
-        let mut replies = self.claim.extend(terms.ttl());
-        let round = self.decide(&mut replies, terms, old).await;
-        let elapsed = self.now().since(replies.started());
-        let verdict = round.verdict();
-        if let ExtendVerdict::Renewed(lease) = verdict {
-            *self.lease_mut() = lease;
-            self.settle(replies);
-            return Ok(self.remaining());
-        }
-        let report = replies.report(&self.masters().all);
-        match verdict {
-            ExtendVerdict::Lost(_) => Err(self.lost(elapsed, report)),
-            _ => {
-                self.settle(replies);
-                Err(ExtendError::Unknown {
-                    remaining: self.remaining(),
-                    elapsed,
-                    report,
-                })
-            }
-        }
+        let terms = self.held.masters().settings.terms(ttl)?;
+        self.held.extend(terms).await
     }
 
-    async fn decide(&self, replies: &mut Fanout, terms: Terms, old: Lease) -> ExtendRound {
-        let masters = self.masters();
-        let started = replies.started();
-        let mut round = ExtendRound::new(masters.settings.quorum, terms, started, old);
-        *self.lease_mut() = round.standing();
-        let left = round_limit(masters, round.standing(), started);
-        for master in replies.not_asked() {
-            round.vote(master, Vote::Absent, started);
-        }
-        let decided = within(left, |context| {
-            let _ = replies.poll_replies(context, |master, vote, now| {
-                round.vote(master, vote, now);
-            });
-            match round.verdict() {
-                ExtendVerdict::Pending => Poll::Pending,
-                _ => Poll::Ready(()),
-            }
-        });
-        if decided.await.is_none() {
-            replies.time_out(masters);
-            round.close(masters.clock.now());
-        }
-        round
+    /// Waits until the lock is not held any more, and says why: at the latest a
+    /// little before the deadline (5 ms, so that a timer that is late is not too
+    /// late), and at once when masters say that so many of them have lost the
+    /// key that no quorum has it (S11). From then on, [`is_valid`](Self::is_valid)
+    /// is false.
+    ///
+    /// Masters say so when the lock is extended, by hand or by
+    /// [`auto_extend`](crate::Request::auto_extend). The end of this guard is an
+    /// end too, [`LossReason::Released`].
+    ///
+    /// The future is independent of the guard: move it to another task, or race
+    /// it with the critical section. It must be polled in a tokio runtime. After
+    /// the machine was suspended, or the process stopped, it is ready within a
+    /// second, and at once if it is polled; [`is_valid`](Self::is_valid) is
+    /// right at the first look.
+    ///
+    /// ```no_run
+    /// # async fn section() {}
+    /// # async fn doc(lock: redquorum::Guard) {
+    /// tokio::select! {
+    ///     () = section() => println!("done"),
+    ///     reason = lock.lost() => eprintln!("stopped: {reason}"),
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing; any number of them can wait.
+    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
+        self.held.clone().lost()
     }
 
-    /// Ends the lease, and releases what may be left of it on all masters (S6):
-    /// once, however often a lost lease is extended.
-    fn lost(&self, elapsed: Duration, report: RoundReport) -> ExtendError {
-        let ended = Lease::until(Moment::default());
-        let before = mem::replace(&mut *self.lease_mut(), ended);
-        if before != ended {
-            drop(self.claim.release());
-        }
-        ExtendError::Lost { elapsed, report }
+    /// A token that is cancelled when the lock is not held any more, at the same
+    /// time as [`lost`](Self::lost) is ready: for code that passes such tokens
+    /// on. All calls return clones of one token; to cancel it yourself tells its
+    /// other users, and changes nothing about the lock. Why it was cancelled,
+    /// [`loss`](Self::loss) says.
+    ///
+    /// The first call starts a small task in the runtime in which the lock was
+    /// taken; it ends with the lock.
+    pub fn lost_token(&self) -> CancellationToken {
+        self.held.lost_token()
     }
 
-    /// Lets the masters that have not answered do so in the background: an
-    /// extension whose answer is dropped may never be sent.
-    fn settle(&self, mut replies: Fanout) {
-        if replies.is_complete() {
-            return;
-        }
-        let masters = self.masters().clone();
-        self.claim.runtime().spawn(async move {
-            replies.settle(&masters).await;
-        });
+    /// A handle that sees the lease and can't release the lock, for the parts of
+    /// a section that run elsewhere.
+    pub fn lease(&self) -> LeaseHandle {
+        LeaseHandle::new(self.held.clone())
+    }
+
+    /// Why the lock is not held any more, if that was told: see
+    /// [`lost`](Self::lost).
+    pub fn loss(&self) -> Option<LossReason> {
+        self.held.loss()
     }
 
     /// Releases the lock on all masters, and says on how many it was removed.
@@ -200,7 +179,7 @@ impl Guard {
     /// The release is sent when this is first polled. If the future is dropped,
     /// before that too, the release goes on in the background.
     pub async fn release(self) -> Result<Released, ReleaseError> {
-        let mut release = self.claim.release_for_good();
+        let mut release = self.held.release();
         let (verdict, report) = release.confirm().await;
         match verdict {
             ReleaseVerdict::Released => Ok(Released {
@@ -213,38 +192,18 @@ impl Guard {
             }
         }
     }
-
-    fn masters(&self) -> &Arc<Masters> {
-        self.claim.masters()
-    }
-
-    fn now(&self) -> Moment {
-        self.masters().clock.now()
-    }
-
-    fn lease(&self) -> Lease {
-        *self.lease_mut()
-    }
-
-    fn lease_mut(&self) -> MutexGuard<'_, Lease> {
-        self.lease
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
 }
 
-/// No longer than the master time-out, nor than what is left of the lease.
-fn round_limit(masters: &Masters, standing: Lease, started: Moment) -> Duration {
-    masters
-        .settings
-        .master_timeout
-        .min(standing.validity(started))
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.held.abandon();
+    }
 }
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
-            .field("resource", &String::from_utf8_lossy(&self.resource))
+            .field("resource", &String::from_utf8_lossy(self.resource()))
             .field("token", &self.token())
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()

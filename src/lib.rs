@@ -16,7 +16,14 @@
 //! // … the critical section …
 //! lock.release().await?;
 //!
-//! // … or don't.
+//! // … or for as long as the work takes …
+//! let report = redlock.lock("report:daily").hold(|lease| async move {
+//!     lease.ensure(Duration::from_secs(1))?;
+//!     Ok::<_, redquorum::LeaseTooShort>(7)
+//! });
+//! report.await??;
+//!
+//! // … or don't wait.
 //! match redlock.lock("report:daily").try_once().await {
 //!     Ok(lock) => drop(lock),
 //!     Err(LockError::Taken { .. }) => println!("somebody else is at it"),
@@ -31,7 +38,9 @@
 //! | configure it | [`Builder`] |
 //! | ask for a lock | [`Redlock::lock`], [`Request`] |
 //! | use it | [`Guard`] |
-//! | find out why not | [`LockError`], [`ExtendError`], [`ReleaseError`], each with a [`RoundReport`] |
+//! | keep it, and hear of its loss | [`Request::auto_extend`], [`Guard::lost`], [`LossReason`] |
+//! | run something under it | [`Request::hold`], [`LeaseHandle`] |
+//! | find out why not | [`LockError`], [`ExtendError`], [`ReleaseError`], [`HoldError`], each with a [`RoundReport`] |
 //! | test a service that uses it | `MemoryMaster`, with the feature `testing` |
 //! | see how it decides | [`core`] |
 //!
@@ -72,6 +81,14 @@ mod gate;
 #[cfg(feature = "redis")]
 mod guard;
 #[cfg(feature = "redis")]
+mod held;
+#[cfg(feature = "redis")]
+mod hold;
+#[cfg(feature = "redis")]
+mod keeper;
+#[cfg(feature = "redis")]
+mod loss;
+#[cfg(feature = "redis")]
 mod master;
 #[cfg(feature = "redis")]
 mod masters;
@@ -98,6 +115,8 @@ pub use crate::{
     core::Vote,
     error::{ExtendError, InvalidRequest, LeaseTooShort, LockError, ReleaseError},
     guard::{Guard, Released},
+    hold::{HoldError, LeaseHandle},
+    loss::LossReason,
     master::{Fault, InvalidUrl},
     redlock::Redlock,
     report::{MasterReport, RoundReport},

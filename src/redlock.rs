@@ -46,7 +46,7 @@ impl Redlock {
     /// Waits until the releases that go on in the background, of guards and
     /// requests that were dropped and of attempts that failed, are confirmed
     /// or, where a master can't be reached, left for when it can be. It takes
-    /// at most the master time-out.
+    /// at most the master time-out; longer if other releases begin meanwhile.
     ///
     /// Call it before the runtime ends: a release that was not written yet is
     /// lost then, and its key stays for the TTL.

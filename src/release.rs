@@ -25,7 +25,8 @@ pub(crate) struct Release {
     confirmation: Confirmation,
 }
 
-/// What is still to be heard of a release.
+/// What is still to be heard of a release. When it is dropped, be it because its
+/// runtime ended, what was not confirmed is owed.
 struct Confirmation {
     masters: Arc<Masters>,
     command: Arc<Command>,
@@ -33,7 +34,7 @@ struct Confirmation {
     /// The longest that the token's keys live.
     ttl: Ttl,
     /// The masters that may have the token.
-    asked: MasterSet,
+    holders: MasterSet,
 }
 
 impl Release {
@@ -42,9 +43,15 @@ impl Release {
         runtime: Handle,
         command: Arc<Command>,
         ttl: Ttl,
-        asked: MasterSet,
+        holders: MasterSet,
     ) -> Self {
         let replies = Fanout::send(&masters.all, &command, masters.clock);
+        for silent in replies
+            .not_asked()
+            .filter(|master| holders.contains(*master))
+        {
+            masters.all[silent].send_blindly(&command);
+        }
         Self {
             runtime,
             confirmation: Confirmation {
@@ -52,7 +59,7 @@ impl Release {
                 command,
                 replies,
                 ttl,
-                asked,
+                holders,
             },
         }
     }
@@ -64,7 +71,7 @@ impl Release {
         let Confirmation {
             masters,
             replies,
-            asked,
+            holders,
             ..
         } = &mut self.confirmation;
         let mut round = ReleaseRound::new(masters.settings.quorum);
@@ -84,12 +91,12 @@ impl Release {
         });
         if decided.await.is_none() {
             replies.time_out(masters);
-        } else if replies.awaits_any_of(*asked) {
+        } else if replies.awaits_any_of(*holders) {
             let taken = started.elapsed();
             let grace = taken.max(LEAST_GRACE).min(limit.saturating_sub(taken));
             within(grace, |context| {
                 let _ = replies.poll_replies(context, |_, _, _| {});
-                match replies.awaits_any_of(*asked) {
+                match replies.awaits_any_of(*holders) {
                     true => Poll::Pending,
                     false => Poll::Ready(()),
                 }
@@ -106,13 +113,12 @@ impl Release {
 
 impl Drop for Release {
     fn drop(&mut self) {
-        let confirmation = self.confirmation.take();
-        if confirmation.replies.is_complete() {
-            confirmation.owe_the_rest();
-        } else {
+        let mut confirmation = self.confirmation.take();
+        if !confirmation.replies.is_complete() {
             let unsettled = confirmation.masters.unsettled();
             self.runtime.spawn(async move {
-                confirmation.settle().await;
+                confirmation.replies.settle(&confirmation.masters).await;
+                drop(confirmation);
                 drop(unsettled);
             });
         }
@@ -126,14 +132,8 @@ impl Confirmation {
             command: self.command.clone(),
             replies: self.replies.take(),
             ttl: self.ttl,
-            asked: self.asked,
+            holders: self.holders,
         }
-    }
-
-    /// Waits for the replies; what has not come in the time-out is owed.
-    async fn settle(mut self) {
-        self.replies.settle(&self.masters).await;
-        self.owe_the_rest();
     }
 
     /// Leaves it to the masters that may have the token and have not confirmed
@@ -142,7 +142,7 @@ impl Confirmation {
         let unanswered = self.replies.unanswered();
         let until = Instant::now().checked_add(self.ttl.as_duration());
         for (index, master) in self.masters.all.iter().enumerate() {
-            if unanswered.contains(index) && self.asked.contains(index) {
+            if unanswered.contains(index) && self.holders.contains(index) {
                 master.owe(Owed {
                     key: self.command.key.clone(),
                     token: self.command.token,
@@ -150,5 +150,11 @@ impl Confirmation {
                 });
             }
         }
+    }
+}
+
+impl Drop for Confirmation {
+    fn drop(&mut self) {
+        self.owe_the_rest();
     }
 }

@@ -15,6 +15,9 @@ use crate::core::{Backoff, Lease, Terms, Vote};
 use crate::error::{InvalidRequest, LockError};
 use crate::gate::{Gate, Local};
 use crate::guard::Guard;
+use crate::held::Held;
+use crate::hold::{HoldError, LeaseHandle, hold};
+use crate::keeper;
 use crate::masters::Masters;
 use crate::settings::{Retry, Wait};
 use crate::waiting::{chance, give_way};
@@ -47,6 +50,9 @@ pub struct Request {
     ttl: Duration,
     wait: Wait,
     retry: Retry,
+    auto_extend: bool,
+    max_hold: Duration,
+    finish_on_loss: bool,
 }
 
 impl Request {
@@ -57,6 +63,9 @@ impl Request {
             ttl: settings.ttl,
             wait: settings.wait,
             retry: settings.retry,
+            auto_extend: false,
+            max_hold: settings.max_hold,
+            finish_on_loss: false,
             masters,
         }
     }
@@ -79,6 +88,92 @@ impl Request {
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
+    }
+
+    /// Extends the lock to its [TTL](Self::ttl) again and again, in the
+    /// background, until it is released, dropped, lost, or held for
+    /// [`max_hold`](Self::max_hold) (S12).
+    ///
+    /// It is extended when a third of the TTL is over since the last extension
+    /// that a quorum confirmed began, but at most nine times a second; of leases
+    /// under 200 ms or so, when four sevenths are over. An extension that is
+    /// undecided, since masters are down, hung or in error, is tried again after
+    /// short random pauses, until the old deadline. That the lock is lost all
+    /// the same, [`Guard::lost`] tells.
+    ///
+    /// It costs a small task a lock, in the runtime in which it was taken.
+    pub fn auto_extend(mut self) -> Self {
+        self.auto_extend = true;
+        self
+    }
+
+    /// For how long the lock is extended [automatically](Self::auto_extend); the
+    /// default is the builder's, an hour. After this time no extension is sent,
+    /// so that the lock ends up to one TTL later, with the reason
+    /// [`MaxHold`](crate::LossReason::MaxHold): a section that hangs does not
+    /// keep the others waiting for ever. Without automatic extension it has no
+    /// effect. [`Duration::MAX`] is for ever.
+    pub fn max_hold(mut self, longest: Duration) -> Self {
+        self.max_hold = longest;
+        self
+    }
+
+    /// Lets a section that is [held](Self::hold) run to its end even if the lock
+    /// is lost before. The default is to drop it then.
+    pub fn finish_on_loss(mut self) -> Self {
+        self.finish_on_loss = true;
+        self
+    }
+
+    /// Takes the lock, runs the section under it, and releases it. The lock is
+    /// [extended](Self::auto_extend) for as long as the section runs, by a task
+    /// of its own, so that the section is never held up.
+    ///
+    /// If the lock is lost before the section has ended, the section's future is
+    /// dropped at the await where it stands, unless
+    /// [`finish_on_loss`](Self::finish_on_loss) lets it go on. What it does
+    /// between two awaits can't be stopped: a section that computes for long
+    /// should [`ensure`](LeaseHandle::ensure) what it needs.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn build_report() -> std::io::Result<u32> { Ok(7) }
+    /// # async fn doc(redlock: redquorum::Redlock) -> Result<(), Box<dyn std::error::Error>> {
+    /// let pages = redlock
+    ///     .lock("report:daily")
+    ///     .ttl(Duration::from_secs(10))
+    ///     .hold(|lease| async move {
+    ///         lease.ensure(Duration::from_secs(1))?;
+    ///         build_report().await.map_err(Box::<dyn std::error::Error>::from)
+    ///     })
+    ///     .await??; // the lock's error, and the section's own
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The lock is released whatever becomes of the section: when it returns,
+    /// fails, panics, or is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// [`HoldError::Lock`] if the lock was not taken: the section was not begun.
+    /// [`HoldError::Lost`] if the lock was lost before the section had ended, or
+    /// if masters said at the release that it had been; with the section's value
+    /// if it has one. A release that too few masters confirmed is no error: it
+    /// goes on in the background, is logged, and the value is returned.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future can be dropped at any time: the section is dropped, then the
+    /// lock is released on all masters in the background (S17).
+    pub async fn hold<F, S>(self, section: F) -> Result<S::Output, HoldError<S::Output>>
+    where
+        F: FnOnce(LeaseHandle) -> S,
+        S: Future,
+    {
+        let finish_on_loss = self.finish_on_loss;
+        let guard = self.auto_extend().acquire().await?;
+        hold(guard, section, finish_on_loss).await
     }
 
     /// Makes one attempt, without waiting for others to release the lock. It
@@ -122,7 +217,16 @@ impl Request {
                 }
             }
         };
-        Ok(Guard::new(claim, self.resource, lease))
+        Ok(self.hand_out(claim, lease, terms))
+    }
+
+    /// The lock, and the task that keeps it, if one is to.
+    fn hand_out(self, claim: Claim, lease: Lease, terms: Terms) -> Guard {
+        let held = Held::new(claim, self.resource, lease);
+        if self.auto_extend {
+            keeper::keep(&held, terms, self.max_hold);
+        }
+        Guard::new(held)
     }
 
     /// Refuses what no attempt could serve.

@@ -15,6 +15,7 @@ pub(crate) struct Settings {
     pub(crate) ttl: Duration,
     pub(crate) wait: Wait,
     pub(crate) retry: Retry,
+    pub(crate) max_hold: Duration,
     pub(crate) master_timeout: Duration,
     pub(crate) key_prefix: Vec<u8>,
 }

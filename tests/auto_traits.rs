@@ -7,9 +7,9 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use redquorum::{
-    Builder, ConfigError, ExtendError, Fault, Guard, InvalidRequest, InvalidRetry, InvalidTime,
-    LeaseTooShort, LockError, MasterReport, MemoryMaster, Redlock, ReleaseError, Released, Request,
-    Retry, RoundReport, Wait,
+    Builder, ConfigError, ExtendError, Fault, Guard, HoldError, InvalidRequest, InvalidRetry,
+    InvalidTime, LeaseHandle, LeaseTooShort, LockError, LossReason, MasterReport, MemoryMaster,
+    Redlock, ReleaseError, Released, Request, Retry, RoundReport, Wait,
 };
 
 fn is_shared<T: Send + Sync + Debug + 'static>() {}
@@ -25,6 +25,8 @@ fn types_are_send_and_sync() {
     is_shared::<Builder>();
     is_shared::<Request>();
     is_shared::<Guard>();
+    is_shared::<LeaseHandle>();
+    is_shared::<LossReason>();
     is_shared::<Released>();
     is_shared::<RoundReport>();
     is_shared::<MasterReport>();
@@ -38,6 +40,8 @@ fn what_is_shared_or_kept_is_cloned() {
     is_cloned::<Redlock>();
     is_cloned::<Builder>();
     is_cloned::<Request>();
+    is_cloned::<LeaseHandle>();
+    is_cloned::<LossReason>();
     is_cloned::<Released>();
     is_cloned::<RoundReport>();
     is_cloned::<MasterReport>();
@@ -50,6 +54,8 @@ fn errors_are_errors_that_travel() {
     is_error::<LockError>();
     is_error::<ExtendError>();
     is_error::<ReleaseError>();
+    is_error::<HoldError<()>>();
+    is_error::<LossReason>();
     is_error::<LeaseTooShort>();
     is_error::<InvalidRequest>();
     is_error::<InvalidRetry>();
@@ -65,6 +71,16 @@ async fn futures_are_send() {
     let once = is_send(redlock.lock("a").try_once()).await.unwrap();
     let waited = is_send(redlock.lock("b").into_future()).await.unwrap();
     is_send(once.extend(ttl)).await.unwrap();
+    drop(is_send(once.lost()));
+    let lost: std::pin::Pin<Box<dyn Future<Output = LossReason> + Send>> = {
+        let lease = once.lease();
+        Box::pin(lease.lost())
+    };
+    drop(lost);
+    let section = redlock
+        .lock("c")
+        .hold(|lease| async move { lease.ensure(ttl).map(|()| lease.token().to_owned()) });
+    is_send(section).await.unwrap().unwrap();
     is_send(once.release()).await.unwrap();
     is_send(waited.release()).await.unwrap();
 }

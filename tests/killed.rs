@@ -147,3 +147,28 @@ async fn a_master_that_restarts_while_nobody_asks_has_a_vote_at_the_next_lock() 
         assert_eq!(lock.release().await.unwrap().removed, 3);
     }
 }
+
+#[tokio::test]
+async fn a_master_that_takes_no_more_clients_is_unreachable_and_says_why() {
+    let server = support::server::Server::start().await;
+    let mut other = server.connection().await;
+    let _: () = redis::cmd("CONFIG")
+        .arg(&["SET", "maxclients", "1"])
+        .query_async(&mut other)
+        .await
+        .unwrap();
+    let redlock = Redlock::builder().masters([server.url()]).build().unwrap();
+    let mut refusals = Vec::new();
+    for _ in 0..20 {
+        let refused = redlock.lock("a").try_once().await.unwrap_err();
+        let fault = refused.report().unwrap().first_fault().cloned();
+        refusals.push(fault.unwrap());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for fault in &refusals {
+        let Fault::Unreachable { cause } = fault else {
+            panic!("{refusals:?}");
+        };
+        assert!(cause.contains("max number of clients"), "{refusals:?}");
+    }
+}

@@ -290,3 +290,19 @@ async fn s08_a_late_refusal_after_a_win_is_not_counted() {
     sleep(ms(30)).await;
     assert_eq!(lock.granted(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_master_is_sent_no_releases_of_locks_that_it_was_not_asked_for() {
+    let masters = masters::<3>();
+    let redlock = redlock(&masters);
+    masters[0].stall();
+    drop(redlock.lock(KEY).await.unwrap());
+    sleep(ms(200)).await;
+    for _ in 0..100 {
+        let lock = redlock.lock(KEY).await.unwrap();
+        lock.release().await.unwrap();
+    }
+    masters[0].resume();
+    assert!(masters[0].executed() < 5, "{}", masters[0].executed());
+    assert_no_keys(&masters);
+}

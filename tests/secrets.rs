@@ -73,6 +73,29 @@ async fn a_password_is_used_and_never_shown() {
     })
     .await;
 
+    // A server that doesn't know a command repeats what it was sent.
+    let renamed = Server::start_with(&[
+        "--rename-command",
+        "HELLO",
+        "",
+        "--rename-command",
+        "AUTH",
+        "",
+    ])
+    .await;
+    let refused = Redlock::builder()
+        .masters([format!("redis://:{SECRET}@{}", renamed.addr())])
+        .build()
+        .unwrap();
+    eventually("the reason is known", Duration::from_secs(2), async || {
+        let refused = refused.lock("a").try_once().await.unwrap_err();
+        shown.push(format!("{refused} {refused:?}"));
+        shown
+            .last()
+            .is_some_and(|text| text.contains("authentication failed"))
+    })
+    .await;
+
     let builder = Redlock::builder().masters([format!("redis://u:{SECRET}@host:99999")]);
     shown.push(format!("{builder:?}"));
     let refused = builder.build().unwrap_err();

@@ -16,6 +16,7 @@
 //! | [`AcquireRound`], [`ExtendRound`], [`ReleaseRound`] | the three kinds of round |
 //! | [`Backoff`] | the pause between two rounds |
 //! | [`Spread`] | the pause of one of several that hear at once that a lock is free |
+//! | [`Renewal`] | when a lease that is kept is extended |
 //!
 //! The algorithm is that of <https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/>.
 
@@ -24,6 +25,7 @@ mod drift;
 mod lease;
 mod moment;
 mod quorum;
+mod renewal;
 mod round;
 mod spread;
 mod tally;
@@ -34,6 +36,7 @@ pub use drift::{Drift, InvalidDrift};
 pub use lease::{InvalidTerms, Lease, Terms};
 pub use moment::Moment;
 pub use quorum::{InvalidQuorum, Quorum};
+pub use renewal::Renewal;
 pub use round::{
     AcquireRound, AcquireVerdict, ExtendRound, ExtendVerdict, LeaseLoss, Refusal, ReleaseRound,
     ReleaseVerdict,

@@ -26,7 +26,7 @@ pub(crate) use command::{Action, Command};
 pub use fault::Fault;
 #[cfg(feature = "testing")]
 pub use memory::MemoryMaster;
-pub(crate) use owed::{Owed, OwedReleases};
+pub(crate) use owed::{Owed, OwedReleases, Taken};
 
 /// The script that deletes a lock if it still has the owner's token.
 pub(crate) const RELEASE: &str = include_str!("scripts/release.lua");
@@ -41,6 +41,10 @@ pub(crate) trait Master: Send + Sync {
     /// Asks for something, in order. Must be called in a tokio runtime for
     /// anything but a release.
     fn send(&self, command: &Arc<Command>) -> Sent;
+
+    /// Sends a release to a master that is [silent](Fault::Silent), behind all that
+    /// it was sent before, without waiting for an answer. Does nothing to others.
+    fn send_blindly(&self, release: &Arc<Command>);
 
     /// A release that was not confirmed: it is repeated as soon as the master
     /// can be reached, before any command that takes.
@@ -102,7 +106,6 @@ pub(crate) enum Answer {
 pub(crate) enum Sent {
     /// It is on the queue, or will be as soon as there is a connection.
     Pending(Pending),
-    /// Its answer is not to be had: it was not sent or, if it is a release for a
-    /// master that is silent, it was sent all the same.
+    /// It was not sent.
     Not(Fault),
 }

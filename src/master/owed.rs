@@ -1,4 +1,5 @@
-use std::sync::{Arc, Mutex};
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::time::Instant;
 
@@ -28,34 +29,65 @@ impl Owed {
 /// such a master, so there are never more of them than locks were under way
 /// when it was lost.
 #[derive(Default)]
-pub(crate) struct OwedReleases(Mutex<Vec<Owed>>);
+pub(crate) struct OwedReleases(Mutex<Lists>);
+
+#[derive(Default)]
+struct Lists {
+    /// Those that were not repeated yet.
+    fresh: Vec<Owed>,
+    /// Those that were, in vain.
+    tried: Vec<Owed>,
+}
 
 impl OwedReleases {
     pub(crate) fn push(&self, owed: Owed) {
-        self.lock().push(owed);
+        self.lock().fresh.push(owed);
     }
 
-    pub(crate) fn extend(&self, owed: impl IntoIterator<Item = Owed>) {
-        self.lock().extend(owed);
+    /// All of them, to be settled. Those that are not come back when this is
+    /// dropped, be it in the middle.
+    pub(crate) fn take(&self) -> Taken<'_> {
+        let mut taken = self.take_fresh();
+        taken.list.append(&mut self.lock().tried);
+        taken
     }
 
-    pub(crate) fn take(&self) -> Vec<Owed> {
-        std::mem::take(&mut *self.lock())
+    /// Those that were not taken before.
+    pub(crate) fn take_fresh(&self) -> Taken<'_> {
+        Taken {
+            list: mem::take(&mut self.lock().fresh),
+            from: self,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+        let lists = self.lock();
+        lists.fresh.is_empty() && lists.tried.is_empty()
     }
 
     /// Whether all of them have expired by themselves.
     pub(crate) fn are_expired(&self) -> bool {
         let now = Instant::now();
-        self.lock().iter().all(|owed| owed.is_expired(now))
+        let lists = self.lock();
+        let mut all = lists.fresh.iter().chain(&lists.tried);
+        all.all(|owed| owed.is_expired(now))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Owed>> {
+    fn lock(&self) -> MutexGuard<'_, Lists> {
         self.0
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Owed releases that are being repeated.
+pub(crate) struct Taken<'a> {
+    pub(crate) list: Vec<Owed>,
+    from: &'a OwedReleases,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.from.lock().tried.append(&mut self.list);
     }
 }

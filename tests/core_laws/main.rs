@@ -11,6 +11,7 @@ mod extend;
 mod lease;
 mod quorum;
 mod release;
+mod renewal;
 mod round;
 mod ttl;
 

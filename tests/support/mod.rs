@@ -8,6 +8,7 @@
 pub mod compose;
 pub mod fleet;
 pub mod inspect;
+pub mod machine;
 pub mod masters;
 pub mod proxy;
 pub mod resp;

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use ::redis::cmd;
 use futures::future::join_all;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::dispatch::come_up;
 use super::link::{Kept, Link, State};
-use super::session::{self, News, Opened, Origin, Pushes, Session};
+use super::session::{self, News, Opened, Pushes, Session};
 use super::wire;
 use crate::core::Backoff;
-use crate::master::{Action, Command, Fault, Owed, Reply};
+use crate::master::{Action, Command, Fault, Owed, Reply, Taken};
 
 /// A silent connection is given up after this many command time-outs, at least
 /// a second.
@@ -35,11 +35,10 @@ const STABLE: Duration = Duration::from_secs(1);
 
 /// Keeps the link until nobody uses the master any more.
 pub(super) async fn keep(link: Kept) {
-    let mut lost = None;
     let mut failures = 0;
-    for number in 1.. {
+    loop {
         let began = Instant::now();
-        let cause = match open(&link, number, lost.as_ref()).await {
+        let cause = match open(&link).await {
             Ok(Opened {
                 session,
                 pushes,
@@ -47,7 +46,7 @@ pub(super) async fn keep(link: Kept) {
             }) => {
                 tracing::debug!(master = %link.address, "connected");
                 link.found_lost(lost_is_over);
-                lost = Some(session.origin.clone());
+                link.remember(&session.origin);
                 attend(&link, session, pushes).await.to_owned()
             }
             Err(cause) => cause,
@@ -65,8 +64,9 @@ pub(super) async fn keep(link: Kept) {
     }
 }
 
-async fn open(link: &Link, number: u64, lost: Option<&Origin>) -> Result<Opened, String> {
-    let opening = session::open(&link.client, link.timeouts, number, lost);
+async fn open(link: &Link) -> Result<Opened, String> {
+    let (number, lost) = link.next_session();
+    let opening = session::open(&link.client, link.timeouts, number, lost.as_ref());
     match timeout(link.timeouts.connect, opening).await {
         Ok(Ok(opened)) => Ok(opened),
         Ok(Err(error)) => Err(wire::describe(&error)),
@@ -83,11 +83,14 @@ fn pause(failures: u32) -> Duration {
 
 /// Looks after a connection that stands; returns what ended it.
 async fn attend(link: &Arc<Link>, session: Session, mut pushes: Pushes) -> &'static str {
-    let mut repeat = REPEAT;
-    repeat_owed(link, &session).await;
+    repeat_owed(link, &session, link.owed.take()).await;
     come_up(link, session.clone());
     link.notices.all_changed();
+    let mut repeat = Repeat::begin();
     loop {
+        if link.owed.is_empty() {
+            repeat = Repeat::begin();
+        }
         tokio::select! {
             () = ended(link, &mut pushes) => return "the server closed the connection",
             () = link.broken(session.number) => return "the connection broke",
@@ -95,20 +98,41 @@ async fn attend(link: &Arc<Link>, session: Session, mut pushes: Pushes) -> &'sta
             () = link.silence.notified() => {
                 tokio::select! {
                     () = ended(link, &mut pushes) => return "the server closed the connection",
-                    answers = answers_again(link, &session) => if !answers {
-                        return "it was silent for too long";
+                    answer = answers_again(link, &session) => if let Err(cause) = answer {
+                        return cause;
                     },
                 }
             }
             () = link.errand.notified() => {
-                repeat = REPEAT;
-                repeat_owed(link, &session).await;
+                repeat_owed(link, &session, link.owed.take_fresh()).await;
             }
-            () = sleep(repeat), if !link.owed.is_empty() => {
-                repeat = (repeat * 2).min(LONGEST_REPEAT);
-                repeat_owed(link, &session).await;
+            () = sleep_until(repeat.due), if !link.owed.is_empty() => {
+                repeat_owed(link, &session, link.owed.take()).await;
+                repeat.put_off();
             }
         }
+    }
+}
+
+/// When all that is owed is repeated on a connection that stands. However much
+/// comes to be owed meanwhile, it is not sooner: what a server rejects again and
+/// again would be sent again and again, all of it for each that is new.
+struct Repeat {
+    due: Instant,
+    pause: Duration,
+}
+
+impl Repeat {
+    fn begin() -> Self {
+        Self {
+            due: Instant::now() + REPEAT,
+            pause: REPEAT,
+        }
+    }
+
+    fn put_off(&mut self) {
+        self.pause = (self.pause * 2).min(LONGEST_REPEAT);
+        self.due = Instant::now() + self.pause;
     }
 }
 
@@ -128,8 +152,8 @@ async fn ended(link: &Link, pushes: &mut Pushes) {
     std::future::pending().await
 }
 
-/// Waits until the silent connection answers, and says whether it did.
-async fn answers_again(link: &Arc<Link>, session: &Session) -> bool {
+/// Waits until the silent connection answers; the error says why it doesn't.
+async fn answers_again(link: &Arc<Link>, session: &Session) -> Result<(), &'static str> {
     let since = Instant::now();
     link.set(State::Silent {
         session: session.clone(),
@@ -139,38 +163,45 @@ async fn answers_again(link: &Arc<Link>, session: &Session) -> bool {
     let patience = patience.max(LEAST_PATIENCE);
     let ping = cmd("PING");
     let answer = session::ask(session.connection.clone(), &ping);
-    if timeout(patience, answer).await.is_err() {
-        return false;
+    match timeout(patience, answer).await {
+        Err(_) => return Err("it was silent for too long"),
+        Ok(Err(error)) if !wire::is_answer(&error) => return Err("the connection broke"),
+        Ok(_) => {}
     }
     tracing::debug!(master = %link.address, after = ?since.elapsed(), "it answers again");
-    repeat_owed(link, session).await;
+    repeat_owed(link, session, link.owed.take()).await;
     come_up(link, session.clone());
-    true
+    Ok(())
 }
 
-/// Sends every owed release, and keeps those that have to be sent again.
-async fn repeat_owed(link: &Link, session: &Session) {
-    let owed = link.owed.take();
-    if owed.is_empty() {
+/// Sends these owed releases, and keeps those that have to be sent again: all of
+/// them if it is dropped in the middle. Each is settled by its own reply, so
+/// that many of them get done in several turns.
+async fn repeat_owed(link: &Link, session: &Session, mut owed: Taken<'_>) {
+    if owed.list.is_empty() {
         return;
     }
     let limit = link.timeouts.command.max(REPEAT);
-    let releases = owed.iter().map(|owed| release(session, owed));
-    let replies = timeout(limit, join_all(releases)).await.ok();
+    let releases = owed.list.iter().map(|owed| release(link, session, owed));
+    let replies = join_all(releases.map(|reply| timeout(limit, reply))).await;
     let strays = link.strays_until().is_some();
     let now = Instant::now();
-    let mut replies = replies.into_iter().flatten();
-    link.owed.extend(owed.into_iter().filter(|owed| {
-        match replies.next() {
-            // While strays may come after it, no release is the last one.
-            Some(Ok(_)) => strays && !owed.is_expired(now),
-            Some(Err(Fault::Rejected { .. })) => !owed.is_expired(now),
-            Some(Err(_)) | None => true,
-        }
-    }));
+    let mut replies = replies.into_iter();
+    owed.list.retain(|owed| match replies.next() {
+        // While strays may come after it, no release is the last one.
+        Some(Ok(Ok(_))) => strays && !owed.is_expired(now),
+        Some(Ok(Err(Fault::Rejected { .. }))) => !owed.is_expired(now),
+        _ => true,
+    });
 }
 
-async fn release(session: &Session, owed: &Owed) -> Reply {
+/// A connection of RESP2 tells its end to nobody but the next command, which may
+/// be this one.
+async fn release(link: &Link, session: &Session, owed: &Owed) -> Reply {
     let command = Command::new(Action::Release, owed.key.clone(), owed.token);
-    wire::ask(&mut session.connection.clone(), &command).await
+    let reply = wire::ask(&mut session.connection.clone(), &command).await;
+    if matches!(reply, Err(Fault::Broken { .. })) {
+        link.found_broken(session.number);
+    }
+    reply
 }

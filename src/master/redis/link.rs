@@ -8,7 +8,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
 use super::Timeouts;
-use super::session::Session;
+use super::session::{Origin, Session};
 use crate::master::{Action, Command, Fault, Notices, Owed, OwedReleases, Pending, Reply};
 
 /// What is known of the connection to one master. The keeper alone changes the
@@ -22,13 +22,21 @@ pub(super) struct Link {
     /// A command went unanswered for the whole time-out.
     pub(super) silence: Notify,
     breakage: Notify,
-    /// There is a new owed release, or the master was closed.
+    /// There is a new owed release. One permit has one taker: nobody but the
+    /// keeper waits for this, and in one place at a time.
     pub(super) errand: Notify,
+    /// The master was closed.
+    closing: Notify,
     state: watch::Sender<State>,
     /// What waits for the first connection.
     deferred: Mutex<Vec<Deferred>>,
     kept: AtomicBool,
     closed: AtomicBool,
+    /// How many sessions were begun, by all keepers: numbers are never used
+    /// twice, not in another runtime either.
+    sessions: AtomicU64,
+    /// The origin of the last session that was ready for commands.
+    last: Mutex<Option<Origin>>,
     /// The last session of which a command was found broken off.
     broken: AtomicU64,
     /// The longest TTL, in milliseconds, that a lock was asked for with on the
@@ -92,10 +100,13 @@ impl Link {
             silence: Notify::new(),
             breakage: Notify::new(),
             errand: Notify::new(),
+            closing: Notify::new(),
             state: watch::Sender::new(State::Connecting),
             deferred: Mutex::default(),
             kept: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            sessions: AtomicU64::new(0),
+            last: Mutex::new(None),
             broken: AtomicU64::new(0),
             longest_ttl: AtomicU64::new(0),
             strays_until: Mutex::new(None),
@@ -123,6 +134,17 @@ impl Link {
         Some(Kept(self.clone()))
     }
 
+    /// The number of the session to be opened, and the origin of the lost one.
+    pub(super) fn next_session(&self) -> (u64, Option<Origin>) {
+        let number = self.sessions.fetch_add(1, Ordering::AcqRel) + 1;
+        (number, lock(&self.last).clone())
+    }
+
+    /// Remembers the session that is ready now, for when it is lost.
+    pub(super) fn remember(&self, origin: &Origin) {
+        *lock(&self.last) = Some(origin.clone());
+    }
+
     /// A command of this session was found broken off.
     pub(super) fn found_broken(&self, session: u64) {
         self.broken.fetch_max(session, Ordering::AcqRel);
@@ -136,10 +158,11 @@ impl Link {
         }
     }
 
-    /// Waits until nobody uses the master any more and nothing is owed to it.
+    /// Waits until nobody uses the master any more. While something is owed to
+    /// it, that is not enough, and whoever repeats it has to ask again.
     pub(super) async fn done(&self) {
         while !self.is_done() {
-            self.errand.notified().await;
+            self.closing.notified().await;
         }
     }
 
@@ -228,7 +251,7 @@ impl Link {
 
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.errand.notify_one();
+        self.closing.notify_one();
     }
 
     /// Whether nobody uses the master any more, and nothing is owed to it that

@@ -74,14 +74,11 @@ impl RedisMaster {
 
     /// What becomes of a command while the link is in this state.
     fn send_in(&self, state: &State, command: &Arc<Command>) -> Sent {
-        let releases = command.action == Action::Release;
+        let takes = matches!(command.action, Action::Take(_));
         match state {
             State::Up(session) => Sent::Pending(dispatch(&self.link, session, command)),
-            State::Silent { session, .. } if releases => {
-                wire::send_blindly(&session.connection, command);
-                Sent::Not(state.fault())
-            }
-            State::Connecting if !releases => Sent::Pending(self.link.defer(command)),
+            // An extension could be overtaken by the next one of the same lock.
+            State::Connecting if takes => Sent::Pending(self.link.defer(command)),
             out_of_reach => Sent::Not(out_of_reach.fault()),
         }
     }
@@ -97,6 +94,12 @@ impl Master for RedisMaster {
         self.send_in(&self.link.state(), command)
     }
 
+    fn send_blindly(&self, release: &Arc<Command>) {
+        if let State::Silent { session, .. } = &*self.link.state() {
+            wire::send_blindly(&session.connection, release);
+        }
+    }
+
     fn owe(&self, release: Owed) {
         self.link.owe(release);
     }
@@ -106,7 +109,10 @@ impl Master for RedisMaster {
     }
 
     fn fell_silent(&self) {
-        self.link.silence.notify_one();
+        // Not one that is not connected: it has been asked nothing yet.
+        if let State::Up(_) = *self.link.state() {
+            self.link.silence.notify_one();
+        }
     }
 }
 

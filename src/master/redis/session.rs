@@ -7,8 +7,8 @@ use ::redis::{
 };
 use tokio::sync::mpsc;
 
-use super::Timeouts;
-use crate::master::{EXTEND, RELEASE};
+use super::{Timeouts, wire};
+use crate::master::RELEASE;
 
 /// How many commands may wait to be written: more than there ever are, since a
 /// silent master is not asked. (No memory is set aside for them.) In the crate's
@@ -51,7 +51,7 @@ pub(super) type Pushes = mpsc::UnboundedReceiver<PushInfo>;
 
 /// Connects, and makes the connection ready for commands: the lost connection
 /// before it is killed, so that nothing of it is applied any more (S7), and the
-/// scripts are loaded.
+/// release's script is loaded.
 pub(super) async fn open(
     client: &Client,
     timeouts: Timeouts,
@@ -59,16 +59,15 @@ pub(super) async fn open(
     lost: Option<&Origin>,
 ) -> RedisResult<Opened> {
     let (connection, pushes) = connect(client, timeouts).await?;
-    let (client_id, run_id, tells, _, _) = tokio::join!(
+    let (client_id, run_id, tells, ()) = tokio::try_join!(
         client_id(connection.clone()),
         run_id(connection.clone()),
         tracking(connection.clone()),
         load(connection.clone(), RELEASE),
-        load(connection.clone(), EXTEND),
-    );
+    )?;
     let origin = Origin { run_id, client_id };
     let lost_is_over = match lost {
-        Some(lost) => kill(connection.clone(), lost, &origin).await,
+        Some(lost) => kill(connection.clone(), lost, &origin).await?,
         None => true,
     };
     let session = Session {
@@ -90,7 +89,10 @@ async fn connect(
 ) -> RedisResult<(MultiplexedConnection, Pushes)> {
     match connect_with(client, ProtocolVersion::RESP3, timeouts).await {
         Err(error) if speaks_no_resp3(&error) => {
-            tracing::debug!(%error, "no RESP3: going on with RESP2");
+            tracing::debug!(
+                cause = wire::describe(&error),
+                "no RESP3: going on with RESP2"
+            );
             connect_with(client, ProtocolVersion::RESP2, timeouts).await
         }
         result => result,
@@ -125,13 +127,17 @@ async fn connect_with(
 }
 
 /// Old servers don't know `HELLO`, proxies may refuse it, and an ACL may forbid
-/// it.
+/// it. A server that takes no more clients refuses anything.
 fn speaks_no_resp3(error: &::redis::RedisError) -> bool {
-    matches!(
+    let full = error
+        .detail()
+        .is_some_and(|detail| detail.starts_with("max number of clients"));
+    let refused = matches!(
         error.kind(),
         ErrorKind::RESP3NotSupported
             | ErrorKind::Server(ServerErrorKind::NoPerm | ServerErrorKind::ResponseError)
-    ) || error.code() == Some("NOPROTO")
+    ) || error.code() == Some("NOPROTO");
+    refused && !full
 }
 
 /// What a push is about.
@@ -149,16 +155,33 @@ pub(super) fn news(push: &PushInfo) -> News {
     }
 }
 
-async fn client_id(connection: MultiplexedConnection) -> Option<i64> {
-    match ask(connection, cmd("CLIENT").arg("ID")).await {
-        Ok(Value::Int(id)) => Some(id),
-        _ => None,
+/// The answer, if the server gives one: not to know or not to allow a command is
+/// its right. Only a connection that broke is an error.
+fn allowed(answer: RedisResult<Value>) -> RedisResult<Option<Value>> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if wire::is_answer(&error) => {
+            tracing::debug!(cause = wire::describe(&error), "goes on without");
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 
-async fn run_id(connection: MultiplexedConnection) -> Option<Arc<str>> {
-    let answer = ask(connection, cmd("INFO").arg("server")).await.ok()?;
-    let text: String = ::redis::from_redis_value(answer).ok()?;
+async fn client_id(connection: MultiplexedConnection) -> RedisResult<Option<i64>> {
+    match allowed(ask(connection, cmd("CLIENT").arg("ID")).await)? {
+        Some(Value::Int(id)) => Ok(Some(id)),
+        _ => Ok(None),
+    }
+}
+
+async fn run_id(connection: MultiplexedConnection) -> RedisResult<Option<Arc<str>>> {
+    let answer = allowed(ask(connection, cmd("INFO").arg("server")).await)?;
+    Ok(answer.and_then(run_id_in))
+}
+
+fn run_id_in(info: Value) -> Option<Arc<str>> {
+    let text: String = ::redis::from_redis_value(info).ok()?;
     let id = text.lines().find_map(|line| line.strip_prefix("run_id:"))?;
     Some(id.trim().into())
 }
@@ -166,16 +189,14 @@ async fn run_id(connection: MultiplexedConnection) -> Option<Arc<str>> {
 /// Asks to be told when keys that this connection has read are changed by others
 /// or expire. Servers before 6 can't, RESP2 has no room for it, and an ACL or a
 /// proxy may forbid it: then those who wait look again from time to time.
-async fn tracking(connection: MultiplexedConnection) -> bool {
+async fn tracking(connection: MultiplexedConnection) -> RedisResult<bool> {
     let mut tracking = cmd("CLIENT");
     tracking.arg("TRACKING").arg("ON").arg("NOLOOP");
-    match ask(connection, &tracking).await {
-        Ok(_) => true,
-        Err(error) => {
-            tracing::info!(%error, "no wake-up by the server: waiting by backoff alone");
-            false
-        }
+    let tells = allowed(ask(connection, &tracking).await)?.is_some();
+    if !tells {
+        tracing::info!("no wake-up by this server: waiting by backoff alone");
     }
+    Ok(tells)
 }
 
 /// The keys that a push says have changed: `None` if all may have.
@@ -190,28 +211,31 @@ pub(super) fn changed_keys(push: &PushInfo) -> Option<impl Iterator<Item = &[u8]
 }
 
 /// A script that can't be loaded is sent whole when it is needed.
-async fn load(connection: MultiplexedConnection, script: &str) {
-    if let Err(error) = ask(connection, cmd("SCRIPT").arg("LOAD").arg(script)).await {
-        tracing::debug!(%error, "the script is not loaded in advance");
-    }
+async fn load(connection: MultiplexedConnection, script: &str) -> RedisResult<()> {
+    let mut command = cmd("SCRIPT");
+    allowed(ask(connection, command.arg("LOAD").arg(script)).await)?;
+    Ok(())
 }
 
 /// Ends the lost connection at the server; says whether nothing of it can be
 /// applied any more. The numbers of connections begin anew when the server is
 /// restarted, so a number is only used in the process that gave it.
-async fn kill(connection: MultiplexedConnection, lost: &Origin, origin: &Origin) -> bool {
+async fn kill(
+    connection: MultiplexedConnection,
+    lost: &Origin,
+    origin: &Origin,
+) -> RedisResult<bool> {
     let (Some(before), Some(now)) = (&lost.run_id, &origin.run_id) else {
-        return false;
+        return Ok(false);
     };
     if before != now {
-        return true;
+        return Ok(true);
     }
     let Some(id) = lost.client_id else {
-        return false;
+        return Ok(false);
     };
-    ask(connection, cmd("CLIENT").arg("KILL").arg("ID").arg(id))
-        .await
-        .is_ok()
+    let answer = ask(connection, cmd("CLIENT").arg("KILL").arg("ID").arg(id)).await;
+    Ok(allowed(answer)?.is_some())
 }
 
 /// Asks for something on the connection; in order, like every command.

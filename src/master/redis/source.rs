@@ -27,9 +27,10 @@ impl RedisSource {
             url: without_secrets(url),
             reason,
         };
+        let expected = "expected redis://[user][:password@]host[:port][/db]";
         let info = url
             .into_connection_info()
-            .map_err(|error| invalid(error.to_string()))?;
+            .map_err(|error| invalid(format!("{error}; {expected}")))?;
         if !info.addr().is_supported() {
             return Err(invalid(
                 "this kind of address needs a feature of the crate that is off, tls-rustls say"

@@ -14,15 +14,16 @@ impl Wire {
     pub(crate) fn of(command: &Command) -> Self {
         Self(match command.action {
             Action::Take(ttl) => set_if_absent(command, ttl.as_millis()),
-            Action::Extend(_) | Action::Release => by_hash(command),
+            Action::Extend(_) => in_full(command),
+            Action::Release => by_hash(command),
             Action::Look => get(command),
         })
     }
 }
 
-/// Sends the command, and reads its answer. A script that the server has lost
-/// since it was loaded is sent in full: neither script takes anything, so that
-/// sending it later is harmless (S7).
+/// Sends the command, and reads its answer. A release whose script the server
+/// has lost since it was loaded is sent in full: sending a release later is
+/// harmless (S7). Nothing else is sent twice.
 pub(super) async fn ask(connection: &mut MultiplexedConnection, command: &Command) -> Reply {
     let mut answer = connection.send_packed_command(&command.wire().0).await;
     if is_no_script(&answer) {
@@ -51,15 +52,17 @@ fn get(command: &Command) -> Cmd {
     get
 }
 
+/// The release's script by its hash.
 fn by_hash(command: &Command) -> Cmd {
     let mut evalsha = Cmd::with_capacity(6, 128 + command.key.len());
-    evalsha
-        .arg("EVALSHA")
-        .arg(script(command.action).get_hash());
+    evalsha.arg("EVALSHA").arg(release_script().get_hash());
     add_arguments(&mut evalsha, command);
     evalsha
 }
 
+/// The whole script. An extension is always sent so: were it sent again when the
+/// server doesn't know the script, it could come after the next extension of the
+/// same lock, and undo it where that one is longer.
 fn in_full(command: &Command) -> Cmd {
     let mut eval = cmd("EVAL");
     eval.arg(source(command.action));
@@ -81,13 +84,9 @@ fn source(action: Action) -> &'static str {
     }
 }
 
-fn script(action: Action) -> &'static Script {
-    static SCRIPTS: OnceLock<[Script; 2]> = OnceLock::new();
-    let [release, extend] = SCRIPTS.get_or_init(|| [Script::new(RELEASE), Script::new(EXTEND)]);
-    match action {
-        Action::Extend(_) => extend,
-        Action::Take(_) | Action::Release | Action::Look => release,
-    }
+fn release_script() -> &'static Script {
+    static SCRIPT: OnceLock<Script> = OnceLock::new();
+    SCRIPT.get_or_init(|| Script::new(RELEASE))
 }
 
 /// Puts the command on the connection's queue without waiting for an answer: a
@@ -132,7 +131,7 @@ fn fault(error: &RedisError) -> Reply {
         // The key is not a lock at all, so its value is not the token.
         return Ok(Answer::No);
     }
-    if error.code().is_some() {
+    if is_answer(error) {
         return Err(Fault::Rejected {
             cause: cause.into(),
         });
@@ -142,10 +141,20 @@ fn fault(error: &RedisError) -> Reply {
     })
 }
 
-/// The error in one line; a server's in its own words.
+/// Whether it is the server that says so: then the connection stands.
+pub(super) fn is_answer(error: &RedisError) -> bool {
+    error.code().is_some()
+}
+
+/// The error in one line; a server's in its own words. A server that doesn't know
+/// a command repeats its arguments, of which one may be a password.
 pub(super) fn describe(error: &RedisError) -> String {
-    match (error.code(), error.detail()) {
+    let mut text = match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("{code} {detail}"),
         _ => error.to_string(),
+    };
+    if let Some(arguments) = text.find(", with args") {
+        text.truncate(arguments);
     }
+    text
 }

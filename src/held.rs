@@ -1,0 +1,428 @@
+//! What a guard, its keeper and those who watch for its loss share.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::claim::Claim;
+use crate::core::{
+    ExtendRound, ExtendVerdict, Lease, LeaseLoss, MasterSet, Moment, Renewal, Terms, Ttl, Vote,
+};
+use crate::error::{ExtendError, LeaseTooShort};
+use crate::fanout::{Fanout, within};
+use crate::loss::LossReason;
+use crate::masters::Masters;
+use crate::release::Release;
+use crate::report::{MasterReport, RoundReport};
+
+/// A loss is told this much before the deadline: what a timer of the runtime
+/// may be late by (S11).
+const EARLY: Duration = Duration::from_millis(5);
+
+/// Timers stand still while the machine is suspended, so that one who waits for
+/// the deadline looks at the clock this often.
+const LONGEST_REST: Duration = Duration::from_secs(1);
+
+/// A lock that was taken, until its guard is gone: what was sent for it, and
+/// until when it may be relied on.
+pub(crate) struct Held {
+    claim: Claim,
+    resource: Arc<[u8]>,
+    state: Mutex<State>,
+    /// One extension at a time (S10).
+    extending: tokio::sync::Mutex<()>,
+    /// The lease ended, or now ends earlier.
+    shortened: Notify,
+}
+
+struct State {
+    lease: Lease,
+    /// Why the lease is over. Once it is, it stays so.
+    loss: Option<LossReason>,
+    /// It is not extended any more, by `max_hold`.
+    capped: bool,
+    /// The masters that are known not to have the token any more.
+    gone: MasterSet,
+    lost_token: Option<CancellationToken>,
+}
+
+impl Held {
+    pub(crate) fn new(claim: Claim, resource: Arc<[u8]>, lease: Lease) -> Arc<Self> {
+        Arc::new(Self {
+            claim,
+            resource,
+            state: Mutex::new(State {
+                lease,
+                loss: None,
+                capped: false,
+                gone: MasterSet::EMPTY,
+                lost_token: None,
+            }),
+            extending: tokio::sync::Mutex::new(()),
+            shortened: Notify::new(),
+        })
+    }
+
+    pub(crate) fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    pub(crate) fn resource(&self) -> &[u8] {
+        &self.resource
+    }
+
+    pub(crate) fn masters(&self) -> &Arc<Masters> {
+        self.claim.masters()
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.masters().clock.now()
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        self.lease().validity(self.now())
+    }
+
+    pub(crate) fn ensure(&self, wanted: Duration) -> Result<(), LeaseTooShort> {
+        let remaining = self.remaining();
+        if remaining < wanted || remaining.is_zero() {
+            return Err(LeaseTooShort { remaining, wanted });
+        }
+        Ok(())
+    }
+
+    /// Extends the lease (S9, S10).
+    pub(crate) async fn extend(self: &Arc<Self>, terms: Terms) -> Result<Duration, ExtendError> {
+        let _one_at_a_time = self.extending.lock().await;
+        self.extend_alone(terms).await
+    }
+
+    /// Extends the lease if that is still due when it is this extension's turn.
+    pub(crate) async fn renew(
+        self: &Arc<Self>,
+        terms: Terms,
+        renewal: Renewal,
+    ) -> Result<Duration, ExtendError> {
+        let _one_at_a_time = self.extending.lock().await;
+        let remaining = self.remaining();
+        if !renewal.pause(remaining).is_zero() {
+            return Ok(remaining);
+        }
+        self.extend_alone(terms).await
+    }
+
+    async fn extend_alone(self: &Arc<Self>, terms: Terms) -> Result<Duration, ExtendError> {
+        let (held, now) = (self.lease(), self.now());
+        let old = held.shorter(terms.lease(now));
+        let sent = match held.is_valid(now) {
+            true => {
+                // Masters may shorten their TTL as soon as they are asked.
+                self.shorten(old);
+                self.claim.extend(terms.ttl())
+            }
+            false => None,
+        };
+        let Some(mut replies) = sent else {
+            return Err(self.found_expired(Duration::ZERO, RoundReport::default()));
+        };
+        let round = self.decide(&mut replies, terms, old).await;
+        let elapsed = self.now().since(replies.started());
+        let report = |replies: &Fanout| replies.report(&self.masters().all);
+        match round.verdict() {
+            ExtendVerdict::Renewed(lease) => {
+                if !self.renewed(lease, replies.refused()) {
+                    return Err(self.found_expired(elapsed, report(&replies)));
+                }
+                self.settle_and_reseed(replies, terms.ttl());
+                Ok(self.remaining())
+            }
+            ExtendVerdict::Lost(LeaseLoss::Gone) => {
+                let report = report(&replies);
+                self.lose(LossReason::Gone {
+                    report: report.clone(),
+                });
+                self.claim.release_the_lost();
+                Err(ExtendError::Lost { elapsed, report })
+            }
+            ExtendVerdict::Lost(LeaseLoss::Expired) => {
+                Err(self.found_expired(elapsed, report(&replies)))
+            }
+            ExtendVerdict::Pending | ExtendVerdict::Unknown => {
+                let report = report(&replies);
+                self.settle(replies);
+                Err(ExtendError::Unknown {
+                    remaining: self.remaining(),
+                    elapsed,
+                    report,
+                })
+            }
+        }
+    }
+
+    async fn decide(&self, replies: &mut Fanout, terms: Terms, old: Lease) -> ExtendRound {
+        let masters = self.masters();
+        let started = replies.started();
+        let mut round = ExtendRound::new(masters.settings.quorum, terms, started, old);
+        let left = round_limit(masters, round.standing(), started);
+        for master in replies.not_asked() {
+            round.vote(master, Vote::Absent, started);
+        }
+        let decided = within(left, |context| {
+            let _ = replies.poll_replies(context, |master, vote, now| {
+                round.vote(master, vote, now);
+            });
+            match round.verdict() {
+                ExtendVerdict::Pending => Poll::Pending,
+                _ => Poll::Ready(()),
+            }
+        });
+        if decided.await.is_none() {
+            replies.time_out(masters);
+            round.close(masters.clock.now());
+        }
+        round
+    }
+
+    /// Ends the lease, and releases what may be left of it on all masters (S6).
+    fn found_expired(&self, elapsed: Duration, report: RoundReport) -> ExtendError {
+        self.expire();
+        self.claim.release_the_lost();
+        ExtendError::Lost { elapsed, report }
+    }
+
+    /// Lets the masters that have not answered do so in the background: an
+    /// extension whose answer is dropped may never be sent.
+    fn settle(&self, mut replies: Fanout) {
+        if replies.is_complete() {
+            return;
+        }
+        let masters = self.masters().clone();
+        self.claim.runtime().spawn(async move {
+            replies.settle(&masters).await;
+        });
+    }
+
+    /// The same after an extension that was won; then the masters that lost the
+    /// key are given it back, in the background and uncounted (S9).
+    fn settle_and_reseed(self: &Arc<Self>, mut replies: Fanout, ttl: Ttl) {
+        if replies.is_complete() && replies.refused().is_empty() {
+            return;
+        }
+        let held = self.clone();
+        self.claim.runtime().spawn(async move {
+            replies.settle(held.masters()).await;
+            if held.loss().is_none() && held.claim.reseed(replies.refused(), ttl) {
+                let answered = poll_fn(|context| held.claim.poll_reseeds(context));
+                let _ = timeout(held.masters().settings.master_timeout, answered).await;
+            }
+        });
+    }
+
+    /// Why the lease is over, if it is.
+    pub(crate) fn loss(&self) -> Option<LossReason> {
+        self.until_told().err()
+    }
+
+    /// The same, if it was told.
+    pub(crate) fn told(&self) -> Option<LossReason> {
+        self.state().loss.clone()
+    }
+
+    /// No extension follows: what is left of the lease runs out.
+    pub(crate) fn cap(&self) {
+        self.state().capped = true;
+    }
+
+    /// Hears from masters, not as an answer to an extension, that they don't
+    /// have the token any more. When so many have said so that a quorum can't
+    /// have it, the lease is lost at once (S11). The master must have been asked
+    /// after the last extension it agreed to: news that are older are no news.
+    #[allow(dead_code)] // What masters push is not listened to yet.
+    pub(crate) fn master_lost_it(&self, master: usize) {
+        let gone = {
+            let mut state = self.state();
+            state.gone.insert(master);
+            state.gone
+        };
+        if self.masters().settings.quorum.is_blocked_by(gone.len()) {
+            let report = self.report_of(gone);
+            self.lose(LossReason::Gone { report });
+        }
+    }
+
+    fn report_of(&self, gone: MasterSet) -> RoundReport {
+        let report = |(index, master): (usize, &Arc<dyn crate::master::Master>)| MasterReport {
+            address: master.address().clone(),
+            vote: gone.contains(index).then_some(Vote::No),
+            latency: None,
+            fault: None,
+        };
+        RoundReport::new(self.masters().all.iter().enumerate().map(report).collect())
+    }
+
+    /// Waits until the lease is over, by a timer of its own (S11).
+    pub(crate) async fn lost(self: Arc<Self>) -> LossReason {
+        loop {
+            let shortened = self.shortened();
+            match self.until_told() {
+                Ok(left) => drop(timeout(left.min(LONGEST_REST), shortened).await),
+                Err(over) => return over,
+            }
+        }
+    }
+
+    /// Waits for nothing but the end or the shortening of the lease.
+    pub(crate) fn shortened(&self) -> tokio::sync::futures::Notified<'_> {
+        self.shortened.notified()
+    }
+
+    /// How long until the loss is to be told; if that is now, it is, and is
+    /// true from now on.
+    fn until_told(&self) -> Result<Duration, LossReason> {
+        let now = self.now();
+        let told = {
+            let state = self.state();
+            match &state.loss {
+                Some(loss) => return Err(loss.clone()),
+                None => state.lease.validity(now).saturating_sub(EARLY),
+            }
+        };
+        match told.is_zero() {
+            true => Err(self.expire()),
+            false => Ok(told),
+        }
+    }
+
+    /// A token that is cancelled when the lease is over. A task looks after it,
+    /// from the first time that somebody asks for it.
+    pub(crate) fn lost_token(self: &Arc<Self>) -> CancellationToken {
+        let token = {
+            let mut state = self.state();
+            if let Some(token) = &state.lost_token {
+                return token.clone();
+            }
+            let token = CancellationToken::new();
+            state.lost_token = Some(token.clone());
+            token
+        };
+        if self.until_told().is_ok() {
+            self.claim.runtime().spawn(self.clone().lost());
+        } else {
+            token.cancel();
+        }
+        token
+    }
+
+    /// The owner's release.
+    pub(crate) fn release(&self) -> Release {
+        self.lose(LossReason::Released);
+        self.claim.release_for_good()
+    }
+
+    /// The owner's release, in the background; nothing if there was one.
+    pub(crate) fn abandon(&self) {
+        self.lose(LossReason::Released);
+        self.claim.abandon();
+    }
+
+    /// Ends the lease since its deadline is here; says why it is over.
+    fn expire(&self) -> LossReason {
+        let reason = match self.state().capped {
+            true => LossReason::MaxHold,
+            false => LossReason::Expired,
+        };
+        self.lose(reason)
+    }
+
+    /// Ends the lease, and tells everybody; says why it is over, which may be
+    /// something that came before.
+    fn lose(&self, reason: LossReason) -> LossReason {
+        let (reason, lost_token) = {
+            let mut state = self.state();
+            if let Some(before) = &state.loss {
+                return before.clone();
+            }
+            state.loss = Some(reason.clone());
+            state.lease = Lease::until(Moment::default());
+            (reason, state.lost_token.clone())
+        };
+        self.shortened.notify_waiters();
+        if let Some(token) = lost_token {
+            token.cancel();
+        }
+        reason
+    }
+
+    /// Moves the deadline to where a quorum confirmed it, unless the lease is
+    /// over; says whether it did.
+    fn renewed(&self, lease: Lease, gone: MasterSet) -> bool {
+        let mut state = self.state();
+        if state.loss.is_none() {
+            state.lease = lease;
+            state.gone = gone;
+        }
+        state.loss.is_none()
+    }
+
+    fn shorten(&self, standing: Lease) {
+        let mut state = self.state();
+        if state.loss.is_none() && standing != state.lease {
+            state.lease = standing;
+            drop(state);
+            self.shortened.notify_waiters();
+        }
+    }
+
+    fn lease(&self) -> Lease {
+        self.state().lease
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// No longer than the master time-out, nor than what is left of the lease.
+fn round_limit(masters: &Masters, standing: Lease, started: Moment) -> Duration {
+    masters
+        .settings
+        .master_timeout
+        .min(standing.validity(started))
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use super::*;
+    use crate::{MemoryMaster, Redlock};
+
+    #[tokio::test(start_paused = true)]
+    async fn s11_news_from_so_many_masters_that_no_quorum_is_left_is_a_loss_at_once() {
+        let masters = ["1", "2", "3", "4", "5"].map(MemoryMaster::new);
+        let redlock = Redlock::builder().memory_masters(&masters).build().unwrap();
+        let lock = redlock.lock("a").await.unwrap();
+        let held = lock.held();
+        for master in [0, 1, 1, 0] {
+            held.master_lost_it(master);
+            assert!(lock.is_valid());
+        }
+        // An extension that they agree to makes the news old.
+        lock.extend(Duration::from_secs(10)).await.unwrap();
+        held.master_lost_it(2);
+        held.master_lost_it(3);
+        assert!(lock.is_valid());
+        let token = lock.lost_token();
+        held.master_lost_it(4);
+        assert!(token.is_cancelled() && !lock.is_valid());
+        let LossReason::Gone { report } = lock.lost().await else {
+            panic!("it is gone");
+        };
+        assert_eq!(report.count(Vote::No), 3);
+    }
+}
