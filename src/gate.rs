@@ -36,7 +36,6 @@ pub(crate) struct Gate {
 /// What a contender leaves to the next one.
 #[derive(Default)]
 pub(crate) struct Turn {
-    pub(crate) spread: Spread,
     /// Since when this process has had the lock without giving others a chance.
     pub(crate) run: Option<Instant>,
 }
@@ -90,6 +89,22 @@ impl Gates {
     /// Other processes want the lock too.
     pub(crate) fn rival(&self, key: &[u8]) {
         self.rivalry.refused(key);
+    }
+
+    /// How eager this process is for the lock, when others hear of its release
+    /// too. It outlives the gate: the next to wait meets the same others.
+    pub(crate) fn spread(&self, key: &[u8]) -> Spread {
+        Spread::halved(self.rivalry.place(key)[2].load(Ordering::Relaxed) as u32)
+    }
+
+    pub(crate) fn set_spread(&self, key: &[u8], spread: Spread) {
+        let place = self.rivalry.place(key);
+        place[2].store(u64::from(spread.halvings()), Ordering::Relaxed);
+    }
+
+    /// Whether other processes were seen to want the lock lately.
+    pub(crate) fn has_rivals(&self, key: &[u8]) -> bool {
+        self.rivalry.is_recent(key)
     }
 
     /// Whether this process has had the lock just now, and others want it: then
@@ -216,7 +231,9 @@ const TOO_SOON: Duration = Duration::from_millis(3);
 /// of fixed size, by the hash of the key. Where two keys share a place, one may
 /// be taken for contended that is not; asking for it then takes a pause longer.
 struct Rivalry {
-    places: Vec<[AtomicU64; 2]>,
+    /// When a refusal by others was seen, when this process released the lock
+    /// (both 0 if never), and how often its eagerness is halved.
+    places: Vec<[AtomicU64; 3]>,
     origin: std::time::Instant,
     hasher: std::hash::RandomState,
 }
@@ -244,15 +261,15 @@ impl Rivalry {
     }
 
     fn owes_a_turn(&self, key: &[u8]) -> bool {
-        let place = self.place(key);
-        let refused = place[0].load(Ordering::Relaxed);
-        let released = place[1].load(Ordering::Relaxed);
-        if refused == 0 || released == 0 {
-            return false;
-        }
-        let now = self.now();
-        now.saturating_sub(refused) < RIVALRY.as_micros() as u64
-            && now.saturating_sub(released) < TOO_SOON.as_micros() as u64
+        let released = self.place(key)[1].load(Ordering::Relaxed);
+        released != 0
+            && self.now().saturating_sub(released) < TOO_SOON.as_micros() as u64
+            && self.is_recent(key)
+    }
+
+    fn is_recent(&self, key: &[u8]) -> bool {
+        let refused = self.place(key)[0].load(Ordering::Relaxed);
+        refused != 0 && self.now().saturating_sub(refused) < RIVALRY.as_micros() as u64
     }
 
     /// Microseconds, from 1.
@@ -260,7 +277,7 @@ impl Rivalry {
         self.origin.elapsed().as_micros() as u64 + 1
     }
 
-    fn place(&self, key: &[u8]) -> &[AtomicU64; 2] {
+    fn place(&self, key: &[u8]) -> &[AtomicU64; 3] {
         use std::hash::BuildHasher;
         &self.places[self.hasher.hash_one(key) as usize % self.places.len()]
     }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::acquire::take;
 use crate::claim::Claim;
-use crate::core::{Backoff, Lease, Terms, Vote};
+use crate::core::{Backoff, Lease, Spread, Terms, Vote};
 use crate::error::{InvalidRequest, LockError};
 use crate::gate::{Gate, Local};
 use crate::guard::Guard;
@@ -305,6 +305,18 @@ impl Attempt<'_> {
         }
     }
 
+    fn spread(&self, waiting: &Waiting) -> Spread {
+        let spread = self.masters.gates.spread(self.key);
+        spread.after(waiting.began.elapsed())
+    }
+
+    fn adapt(&self, change: impl FnOnce(&mut Spread)) {
+        let gates = &self.masters.gates;
+        let mut spread = gates.spread(self.key);
+        change(&mut spread);
+        gates.set_spread(self.key, spread);
+    }
+
     async fn contend(
         &self,
         gate: &Gate,
@@ -318,12 +330,13 @@ impl Attempt<'_> {
             give_way(self.masters, self.key, gate, fallback).await;
         } else {
             let fallback = waiting.fallback(self.masters.tell(), reachable);
-            chance(self.masters, self.key, gate, &mut turn, fallback).await;
+            let spread = self.spread(waiting);
+            chance(self.masters, self.key, gate, &mut turn, spread, fallback).await;
         }
         loop {
             match self.make().await {
                 Ok(won) => {
-                    turn.spread.won();
+                    self.adapt(Spread::won);
                     gate.set_local(Local::Held);
                     return Ok(won);
                 }
@@ -333,13 +346,14 @@ impl Attempt<'_> {
                         .report()
                         .is_some_and(|report| report.count(Vote::Yes) > 0)
                     {
-                        turn.spread.collided();
+                        self.adapt(Spread::collided);
                     }
                     waiting.count(refused)?;
                 }
             }
             let fallback = waiting.fallback(self.masters.tell(), reachable);
-            chance(self.masters, self.key, gate, &mut turn, fallback).await;
+            let spread = self.spread(waiting);
+            chance(self.masters, self.key, gate, &mut turn, spread, fallback).await;
         }
     }
 }

@@ -18,8 +18,10 @@ use crate::token::Token;
 const TRUST: Duration = Duration::from_millis(5);
 
 /// How long the tasks of one process may hand the lock on among themselves
-/// before other processes get a chance.
+/// before other processes get a chance: where others were seen to want it, and
+/// where none were.
 const LONGEST_RUN: Duration = Duration::from_millis(10);
+const LONGEST_RUN_ALONE: Duration = Duration::from_millis(60);
 
 /// Waits until the lock may be had: a task of this process has released it, a
 /// quorum of masters say that it is gone, or the fallback is over.
@@ -28,12 +30,13 @@ pub(crate) async fn chance(
     key: &Arc<[u8]>,
     gate: &Gate,
     turn: &mut Turn,
+    spread: Spread,
     fallback: Duration,
 ) {
     tokio::select! {
         biased;
         () = gate.until_freed_here() => {}
-        () = opening(masters, key, gate, turn.spread) => {
+        () = opening(masters, key, gate, spread) => {
             // Masters don't tell of what this process did itself.
             masters.gates.rival(key);
             turn.run = None;
@@ -45,7 +48,11 @@ pub(crate) async fn chance(
         }
     }
     let began = *turn.run.get_or_insert_with(Instant::now);
-    if began.elapsed() > LONGEST_RUN {
+    let longest = match masters.gates.has_rivals(key) {
+        true => LONGEST_RUN,
+        false => LONGEST_RUN_ALONE,
+    };
+    if began.elapsed() > longest {
         turn.run = None;
         give_way(masters, key, gate, fallback).await;
     }

@@ -15,8 +15,32 @@ impl Spread {
     /// How often the probability is halved at the most.
     pub const MOST_HALVINGS: u32 = 4;
 
+    /// The time after which one that waits is twice as eager.
+    pub const AGE: Duration = Duration::from_millis(20);
+
     /// The longest pause.
-    pub const LONGEST_PAUSE: Duration = Duration::from_millis(2);
+    pub const LONGEST_PAUSE: Duration = Duration::from_millis(1);
+
+    /// One whose probability is halved this often.
+    pub fn halved(times: u32) -> Self {
+        Self {
+            halvings: times.min(Self::MOST_HALVINGS),
+        }
+    }
+
+    /// How often its probability is halved.
+    pub const fn halvings(self) -> u32 {
+        self.halvings
+    }
+
+    /// The same for one that has waited this long: twice as eager for each
+    /// [`AGE`](Self::AGE), so that none is passed over for ever.
+    pub fn after(self, waited: Duration) -> Self {
+        let ages = waited.as_millis() / Self::AGE.as_millis();
+        Self {
+            halvings: self.halvings.saturating_sub(ages.min(32) as u32),
+        }
+    }
 
     /// Several had asked at once.
     pub fn collided(&mut self) {
@@ -67,6 +91,15 @@ mod tests {
             spread.won();
         }
         assert_eq!(spread.pause(u64::MAX), None);
+    }
+
+    #[test]
+    fn one_that_has_waited_long_goes_at_once() {
+        let spread = Spread::halved(4);
+        assert_eq!(spread.after(Spread::AGE / 2), spread);
+        assert_eq!(spread.after(Spread::AGE), Spread::halved(3));
+        assert_eq!(spread.after(4 * Spread::AGE), Spread::default());
+        assert_eq!(spread.after(Duration::MAX), Spread::default());
     }
 
     #[test]
