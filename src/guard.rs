@@ -43,11 +43,6 @@ impl Guard {
         Self { held }
     }
 
-    #[cfg(test)]
-    pub(crate) fn held(&self) -> &Arc<Held> {
-        &self.held
-    }
-
     /// What is locked, as it was asked for: without the key prefix.
     pub fn resource(&self) -> &[u8] {
         self.held.resource()

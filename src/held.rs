@@ -11,14 +11,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::claim::Claim;
 use crate::core::{
-    ExtendRound, ExtendVerdict, Lease, LeaseLoss, MasterSet, Moment, Renewal, Terms, Ttl, Vote,
+    ExtendRound, ExtendVerdict, Lease, LeaseLoss, Moment, Renewal, Terms, Ttl, Vote,
 };
 use crate::error::{ExtendError, LeaseTooShort};
 use crate::fanout::{Fanout, within};
 use crate::loss::LossReason;
 use crate::masters::Masters;
 use crate::release::Release;
-use crate::report::{MasterReport, RoundReport};
+use crate::report::RoundReport;
 
 /// A loss is told this much before the deadline: what a timer of the runtime
 /// may be late by (S11).
@@ -46,8 +46,6 @@ struct State {
     loss: Option<LossReason>,
     /// It is not extended any more, by `max_hold`.
     capped: bool,
-    /// The masters that are known not to have the token any more.
-    gone: MasterSet,
     lost_token: Option<CancellationToken>,
 }
 
@@ -60,7 +58,6 @@ impl Held {
                 lease,
                 loss: None,
                 capped: false,
-                gone: MasterSet::EMPTY,
                 lost_token: None,
             }),
             extending: tokio::sync::Mutex::new(()),
@@ -135,7 +132,7 @@ impl Held {
         let report = |replies: &Fanout| replies.report(&self.masters().all);
         match round.verdict() {
             ExtendVerdict::Renewed(lease) => {
-                if !self.renewed(lease, replies.refused()) {
+                if !self.renewed(lease) {
                     return Err(self.found_expired(elapsed, report(&replies)));
                 }
                 self.settle_and_reseed(replies, terms.ttl());
@@ -238,33 +235,6 @@ impl Held {
         self.state().capped = true;
     }
 
-    /// Hears from masters, not as an answer to an extension, that they don't
-    /// have the token any more. When so many have said so that a quorum can't
-    /// have it, the lease is lost at once (S11). The master must have been asked
-    /// after the last extension it agreed to: news that are older are no news.
-    #[allow(dead_code)] // What masters push is not listened to yet.
-    pub(crate) fn master_lost_it(&self, master: usize) {
-        let gone = {
-            let mut state = self.state();
-            state.gone.insert(master);
-            state.gone
-        };
-        if self.masters().settings.quorum.is_blocked_by(gone.len()) {
-            let report = self.report_of(gone);
-            self.lose(LossReason::Gone { report });
-        }
-    }
-
-    fn report_of(&self, gone: MasterSet) -> RoundReport {
-        let report = |(index, master): (usize, &Arc<dyn crate::master::Master>)| MasterReport {
-            address: master.address().clone(),
-            vote: gone.contains(index).then_some(Vote::No),
-            latency: None,
-            fault: None,
-        };
-        RoundReport::new(self.masters().all.iter().enumerate().map(report).collect())
-    }
-
     /// Waits until the lease is over, by a timer of its own (S11).
     pub(crate) async fn lost(self: Arc<Self>) -> LossReason {
         loop {
@@ -360,11 +330,10 @@ impl Held {
 
     /// Moves the deadline to where a quorum confirmed it, unless the lease is
     /// over; says whether it did.
-    fn renewed(&self, lease: Lease, gone: MasterSet) -> bool {
+    fn renewed(&self, lease: Lease) -> bool {
         let mut state = self.state();
         if state.loss.is_none() {
             state.lease = lease;
-            state.gone = gone;
         }
         state.loss.is_none()
     }
@@ -395,34 +364,4 @@ fn round_limit(masters: &Masters, standing: Lease, started: Moment) -> Duration 
         .settings
         .master_timeout
         .min(standing.validity(started))
-}
-
-#[cfg(all(test, feature = "testing"))]
-mod tests {
-    use super::*;
-    use crate::{MemoryMaster, Redlock};
-
-    #[tokio::test(start_paused = true)]
-    async fn s11_news_from_so_many_masters_that_no_quorum_is_left_is_a_loss_at_once() {
-        let masters = ["1", "2", "3", "4", "5"].map(MemoryMaster::new);
-        let redlock = Redlock::builder().memory_masters(&masters).build().unwrap();
-        let lock = redlock.lock("a").await.unwrap();
-        let held = lock.held();
-        for master in [0, 1, 1, 0] {
-            held.master_lost_it(master);
-            assert!(lock.is_valid());
-        }
-        // An extension that they agree to makes the news old.
-        lock.extend(Duration::from_secs(10)).await.unwrap();
-        held.master_lost_it(2);
-        held.master_lost_it(3);
-        assert!(lock.is_valid());
-        let token = lock.lost_token();
-        held.master_lost_it(4);
-        assert!(token.is_cancelled() && !lock.is_valid());
-        let LossReason::Gone { report } = lock.lost().await else {
-            panic!("it is gone");
-        };
-        assert_eq!(report.count(Vote::No), 3);
-    }
 }
