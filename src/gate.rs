@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::mem;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -231,6 +231,8 @@ const TOO_SOON: Duration = Duration::from_millis(3);
 /// of fixed size, by the hash of the key. Where two keys share a place, one may
 /// be taken for contended that is not; asking for it then takes a pause longer.
 struct Rivalry {
+    /// Whether any refusal was ever seen: until then, nothing is looked up.
+    seen: AtomicBool,
     /// When a refusal by others was seen, when this process released the lock
     /// (both 0 if never), and how often its eagerness is halved.
     places: Vec<[AtomicU64; 3]>,
@@ -241,6 +243,7 @@ struct Rivalry {
 impl Default for Rivalry {
     fn default() -> Self {
         Self {
+            seen: AtomicBool::new(false),
             places: (0..256).map(|_| Default::default()).collect(),
             origin: std::time::Instant::now(),
             hasher: std::hash::RandomState::new(),
@@ -250,10 +253,14 @@ impl Default for Rivalry {
 
 impl Rivalry {
     fn refused(&self, key: &[u8]) {
+        self.seen.store(true, Ordering::Relaxed);
         self.place(key)[0].store(self.now(), Ordering::Relaxed);
     }
 
     fn released(&self, key: &[u8]) {
+        if !self.seen.load(Ordering::Relaxed) {
+            return;
+        }
         let place = self.place(key);
         if place[0].load(Ordering::Relaxed) != 0 {
             place[1].store(self.now(), Ordering::Relaxed);
@@ -261,6 +268,9 @@ impl Rivalry {
     }
 
     fn owes_a_turn(&self, key: &[u8]) -> bool {
+        if !self.seen.load(Ordering::Relaxed) {
+            return false;
+        }
         let released = self.place(key)[1].load(Ordering::Relaxed);
         released != 0
             && self.now().saturating_sub(released) < TOO_SOON.as_micros() as u64
