@@ -16,10 +16,18 @@ use crate::master::Listener;
 /// The gates of all resources that somebody waits for: there is none for others.
 #[derive(Default)]
 pub(crate) struct Gates {
-    open: Mutex<HashMap<Arc<[u8]>, Arc<Gate>>>,
+    open: Mutex<HashMap<Arc<[u8]>, Open>>,
     /// How many there are: where nobody waits, nothing else is looked at.
     count: AtomicUsize,
     rivalry: Rivalry,
+}
+
+/// A gate that is up, and for how many places. They are counted, since others
+/// than the places hold on to a gate for a moment.
+#[derive(Default)]
+struct Open {
+    gate: Arc<Gate>,
+    places: usize,
 }
 
 /// The gate of one resource.
@@ -68,7 +76,9 @@ impl Gates {
     /// A place at the resource's gate.
     pub(crate) fn join(self: &Arc<Self>, key: &Arc<[u8]>) -> Place {
         let mut open = self.lock();
-        let gate = open.entry(key.clone()).or_default().clone();
+        let entry = open.entry(key.clone()).or_default();
+        entry.places += 1;
+        let gate = entry.gate.clone();
         self.count.store(open.len(), Ordering::Release);
         drop(open);
         Place {
@@ -117,10 +127,10 @@ impl Gates {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }
-        self.lock().get(key).cloned()
+        self.lock().get(key).map(|open| open.gate.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, Arc<Gate>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, Open>> {
         lock(&self.open)
     }
 }
@@ -133,8 +143,8 @@ impl Listener for Gates {
     }
 
     fn all_changed(&self, master: usize) {
-        for gate in self.lock().values() {
-            gate.is_freed_by(master);
+        for open in self.lock().values() {
+            open.gate.is_freed_by(master);
         }
     }
 }
@@ -213,11 +223,13 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut open = self.gates.lock();
-        // One is the map's, and one is this.
-        if Arc::strong_count(&self.gate) == 2 {
-            open.remove(&self.key);
-            self.gates.count.store(open.len(), Ordering::Release);
+        if let Some(entry) = open.get_mut(&self.key) {
+            entry.places -= 1;
+            if entry.places == 0 {
+                open.remove(&self.key);
+            }
         }
+        self.gates.count.store(open.len(), Ordering::Release);
     }
 }
 
@@ -297,4 +309,35 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_gate_outlives_its_last_place() {
+        let gates = Arc::new(Gates::default());
+        let key: Arc<[u8]> = b"a".as_slice().into();
+        let threads = 4;
+        let left = AtomicUsize::new(0);
+        let together = std::sync::Barrier::new(threads);
+        let come_and_go = || {
+            for _ in 0..5_000 {
+                let place = gates.join(&key);
+                together.wait();
+                gates.released(&key);
+                drop(place);
+                together.wait();
+                left.fetch_add(usize::from(gates.is_awaited(&key)), Ordering::Relaxed);
+                together.wait();
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(come_and_go);
+            }
+        });
+        assert_eq!(left.into_inner(), 0, "gates were left");
+    }
 }

@@ -85,6 +85,8 @@ pub(crate) async fn give_way(
     };
     tokio::select! {
         () = politely => {}
+        // Masters don't tell of what this process did itself.
+        () = gate.until_freed_here() => {}
         () = sleep(fallback) => {}
     }
 }
