@@ -6,7 +6,7 @@ use std::task::Poll;
 use tokio::runtime::Handle;
 
 use crate::claim::Claim;
-use crate::core::{AcquireRound, AcquireVerdict, Lease, Refusal, Terms, Vote};
+use crate::core::{AcquireRound, AcquireVerdict, Lease, Refusal, Terms};
 use crate::error::LockError;
 use crate::fanout::within;
 use crate::masters::Masters;
@@ -21,7 +21,16 @@ pub(crate) async fn take(
     resource: &Arc<[u8]>,
     terms: Terms,
 ) -> Result<(Claim, Lease), LockError> {
-    let mut claim = Claim::stake(masters, runtime, masters.key(resource), terms.ttl());
+    let claim = Claim::stake(masters, runtime, masters.key(resource), terms.ttl());
+    settle(claim, resource, terms).await
+}
+
+/// The same for a claim that was staked before: its round began then.
+pub(crate) async fn settle(
+    mut claim: Claim,
+    resource: &[u8],
+    terms: Terms,
+) -> Result<(Claim, Lease), LockError> {
     match decide(&mut claim, terms).await {
         Ok(lease) => {
             claim.is_won();
@@ -36,8 +45,9 @@ async fn decide(claim: &mut Claim, terms: Terms) -> Result<Lease, Refusal> {
     let takes = claim.takes();
     let started = takes.started();
     let mut round = AcquireRound::new(masters.settings.quorum, terms, started);
-    for master in takes.not_asked() {
-        round.vote(master, Vote::Absent, started);
+    let now = masters.clock.now();
+    for (master, vote) in takes.votes() {
+        round.vote(master, vote, now);
     }
     let limit = masters.settings.master_timeout.min(terms.window());
     let decided = within(limit, |context| {

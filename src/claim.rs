@@ -50,9 +50,34 @@ impl Claim {
         key: Arc<[u8]>,
         ttl: Ttl,
     ) -> Self {
+        let everybody = |command: &_| Fanout::send(&masters.all, command, masters.clock);
+        Self::with(masters, runtime, key, ttl, everybody)
+    }
+
+    /// Asks one master for the key, with a fresh token; the others are asked
+    /// [later](Self::ask_the_rest), in the same round.
+    pub(crate) fn stake_at(
+        lead: usize,
+        masters: &Arc<Masters>,
+        runtime: &Handle,
+        key: Arc<[u8]>,
+        ttl: Ttl,
+    ) -> Self {
+        let mut first = MasterSet::EMPTY;
+        first.insert(lead);
+        let one = |command: &_| Fanout::send_to(first, &masters.all, command, masters.clock);
+        Self::with(masters, runtime, key, ttl, one)
+    }
+
+    fn with(
+        masters: &Arc<Masters>,
+        runtime: &Handle,
+        key: Arc<[u8]>,
+        ttl: Ttl,
+        send: impl FnOnce(&Arc<Command>) -> Fanout,
+    ) -> Self {
         let token = Token::fresh();
-        let command = Command::new(Action::Take(ttl), key.clone(), token);
-        let takes = Fanout::send(&masters.all, &command, masters.clock);
+        let takes = send(&Command::new(Action::Take(ttl), key.clone(), token));
         Self {
             masters: masters.clone(),
             runtime: runtime.clone(),
@@ -88,6 +113,26 @@ impl Claim {
         &mut sent.unwrap_or_else(|poisoned| poisoned.into_inner()).takes
     }
 
+    /// Asks the masters that were not asked when it was staked.
+    pub(crate) fn ask_the_rest(&mut self) {
+        let (key, token) = (self.key.clone(), self.token);
+        let all = &self.masters.all;
+        let sent = self.sent.get_mut();
+        let sent = sent.unwrap_or_else(|poisoned| poisoned.into_inner());
+        let command = Command::new(Action::Take(sent.longest), key, token);
+        sent.takes.send_to_the_rest(all, &command);
+    }
+
+    /// Gives it up. Where every master that was asked has said that it did not
+    /// set the key, there is nothing to release.
+    pub(crate) fn withdraw(self) {
+        let mut sent = self.sent();
+        if sent.takes.may_have_agreed().is_empty() {
+            sent.ended = true;
+            sent.released = true;
+        }
+    }
+
     /// Asks all masters to extend the key; `None` if a release was sent before.
     pub(crate) fn extend(&self, ttl: Ttl) -> Option<Fanout> {
         let mut sent = self.sent();
@@ -114,12 +159,7 @@ impl Claim {
         sent.longest = ttl.max(sent.longest);
         let command = Command::new(Action::Take(ttl), self.key.clone(), self.token);
         let reseeds = Fanout::send_to(lost, &self.masters.all, &command, self.masters.clock);
-        let sent_to = reseeds.may_have_agreed();
-        for master in 0..self.masters.all.len() {
-            if lost.contains(master) && sent_to.contains(master) {
-                sent.reseeded.insert(master);
-            }
-        }
+        sent.reseeded = sent.reseeded.union(reseeds.may_have_agreed());
         sent.reseeds = Some(reseeds);
         true
     }
@@ -140,12 +180,7 @@ impl Claim {
         sent.ended = true;
         sent.takes.drop_pending();
         sent.reseeds = None;
-        let mut holders = sent.takes.may_have_agreed();
-        for master in 0..self.masters.all.len() {
-            if sent.reseeded.contains(master) {
-                holders.insert(master);
-            }
-        }
+        let holders = sent.takes.may_have_agreed().union(sent.reseeded);
         let command = Command::new(Action::Release, self.key.clone(), self.token);
         let release = Release::send(
             self.masters.clone(),

@@ -33,6 +33,8 @@ enum Slot {
     },
     /// The master's reply is no longer wanted.
     Dropped,
+    /// The command was not sent to this one, or not yet.
+    Unsent,
 }
 
 impl Fanout {
@@ -48,21 +50,37 @@ impl Fanout {
         }
     }
 
-    /// Sends the command to some of the masters, whose replies don't count.
+    /// Sends the command to some of the masters, in their order.
     pub(crate) fn send_to(
         some: MasterSet,
         masters: &[Arc<dyn Master>],
         command: &Arc<Command>,
         clock: Clock,
     ) -> Self {
-        let slot = |(index, master): (usize, &Arc<dyn Master>)| match some.contains(index) {
-            true => Slot::of(master.send(command)),
-            false => Slot::Dropped,
-        };
-        Self {
+        let mut fanout = Self {
             clock,
             started: clock.now(),
-            slots: masters.iter().enumerate().map(slot).collect(),
+            slots: masters.iter().map(|_| Slot::Unsent).collect(),
+        };
+        fanout.send_more(masters, command, |master| some.contains(master));
+        fanout
+    }
+
+    /// Sends the command to those that it was not sent to.
+    pub(crate) fn send_to_the_rest(&mut self, masters: &[Arc<dyn Master>], command: &Arc<Command>) {
+        self.send_more(masters, command, |_| true);
+    }
+
+    fn send_more(
+        &mut self,
+        masters: &[Arc<dyn Master>],
+        command: &Arc<Command>,
+        wanted: impl Fn(usize) -> bool,
+    ) {
+        for (index, (slot, master)) in self.slots.iter_mut().zip(masters).enumerate() {
+            if matches!(slot, Slot::Unsent) && wanted(index) {
+                *slot = Slot::of(master.send(command));
+            }
         }
     }
 
@@ -78,6 +96,15 @@ impl Fanout {
             .enumerate()
             .filter(|(_, slot)| matches!(slot, Slot::Replied { asked: false, .. }))
             .map(|(master, _)| master)
+    }
+
+    /// What was replied before, and those who were not asked: they have no vote.
+    pub(crate) fn votes(&self) -> impl Iterator<Item = (usize, Vote)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(master, slot)| match slot {
+            Slot::Replied { reply, .. } => Some((master, vote(reply))),
+            _ => None,
+        })
     }
 
     /// Hands over each reply that has come, with the time at which it was
@@ -174,7 +201,7 @@ impl Fanout {
     pub(crate) fn may_have_agreed(&self) -> MasterSet {
         self.select(|slot| match slot {
             Slot::Pending(_) | Slot::Dropped => true,
-            Slot::Replied { asked: false, .. } => false,
+            Slot::Unsent | Slot::Replied { asked: false, .. } => false,
             Slot::Replied { reply, .. } => {
                 !matches!(reply, Ok(Answer::No) | Err(Fault::Rejected { .. }))
             }
@@ -255,7 +282,7 @@ impl Slot {
                 latency: asked.then_some(*latency),
                 fault: reply.as_ref().err().cloned(),
             },
-            Slot::Pending(_) | Slot::Dropped => MasterReport {
+            Slot::Pending(_) | Slot::Dropped | Slot::Unsent => MasterReport {
                 address,
                 vote: None,
                 latency: None,

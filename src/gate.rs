@@ -3,15 +3,22 @@
 
 use std::collections::HashMap;
 use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::core::{MasterSet, Quorum, Spread};
+use crate::core::{MasterSet, Quorum};
 use crate::master::Listener;
+use crate::rivalry::Rivalry;
+
+/// How long the tasks of one process may hand the lock on among themselves
+/// before other processes get a chance: where others were seen to want it, and
+/// where none were.
+const LONGEST_RUN: Duration = Duration::from_millis(10);
+const LONGEST_RUN_ALONE: Duration = Duration::from_millis(60);
 
 /// The gates of all resources that somebody waits for: there is none for others.
 #[derive(Default)]
@@ -19,7 +26,7 @@ pub(crate) struct Gates {
     open: Mutex<HashMap<Arc<[u8]>, Open>>,
     /// How many there are: where nobody waits, nothing else is looked at.
     count: AtomicUsize,
-    rivalry: Rivalry,
+    pub(crate) rivalry: Rivalry,
 }
 
 /// A gate that is up, and for how many places. They are counted, since others
@@ -49,16 +56,34 @@ pub(crate) struct Turn {
 }
 
 /// What this process knows of the lock by itself.
+#[derive(Default)]
+struct Local {
+    state: State,
+    /// What is to follow the release of a task of this process.
+    wish: Option<Wish>,
+}
+
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Local {
+enum State {
     /// Nothing.
     #[default]
     Unknown,
     /// A task of this process has it.
     Held,
-    /// A task of this process has just released it.
+    /// A task of this process has released it.
     Freed,
 }
+
+/// What the one that contends wants to be done as soon as a task of this process
+/// has sent its release: it has no need to be woken for it first.
+pub(crate) struct Wish {
+    /// Since when this process has had the lock.
+    pub(crate) run: Option<Instant>,
+    pub(crate) follow: Box<dyn FnOnce() + Send>,
+}
+
+/// A wish that stands until this is dropped.
+pub(crate) struct Wishing<'a>(&'a Gate);
 
 /// A place at a gate. The gate is taken down with the last of them.
 pub(crate) struct Place {
@@ -92,35 +117,16 @@ impl Gates {
     pub(crate) fn released(&self, key: &[u8]) {
         self.rivalry.released(key);
         if let Some(gate) = self.find(key) {
-            gate.set_local(Local::Freed);
+            gate.hand_on(self.longest_run(key));
         }
     }
 
-    /// Other processes want the lock too.
-    pub(crate) fn rival(&self, key: &[u8]) {
-        self.rivalry.refused(key);
-    }
-
-    /// How eager this process is for the lock, when others hear of its release
-    /// too. It outlives the gate: the next to wait meets the same others.
-    pub(crate) fn spread(&self, key: &[u8]) -> Spread {
-        Spread::halved(self.rivalry.place(key)[2].load(Ordering::Relaxed) as u32)
-    }
-
-    pub(crate) fn set_spread(&self, key: &[u8], spread: Spread) {
-        let place = self.rivalry.place(key);
-        place[2].store(u64::from(spread.halvings()), Ordering::Relaxed);
-    }
-
-    /// Whether other processes were seen to want the lock lately.
-    pub(crate) fn has_rivals(&self, key: &[u8]) -> bool {
-        self.rivalry.is_recent(key)
-    }
-
-    /// Whether this process has had the lock just now, and others want it: then
-    /// it is their turn.
-    pub(crate) fn owes_others_a_turn(&self, key: &[u8]) -> bool {
-        self.rivalry.owes_a_turn(key)
+    /// For how long this process may keep the lock to itself.
+    pub(crate) fn longest_run(&self, key: &[u8]) -> Duration {
+        match self.rivalry.has_rivals(key) {
+            true => LONGEST_RUN,
+            false => LONGEST_RUN_ALONE,
+        }
     }
 
     fn find(&self, key: &[u8]) -> Option<Arc<Gate>> {
@@ -150,23 +156,31 @@ impl Listener for Gates {
 }
 
 impl Gate {
-    pub(crate) fn set_local(&self, local: Local) {
-        *lock(&self.local) = local;
-        self.news.notify_waiters();
+    /// A task of this process has taken the lock.
+    pub(crate) fn is_held_here(&self) {
+        self.local().state = State::Held;
     }
 
-    pub(crate) fn local(&self) -> Local {
-        *lock(&self.local)
+    pub(crate) fn knows_a_holder(&self) -> bool {
+        matches!(self.local().state, State::Held)
     }
 
-    /// Whether a task of this process has released the lock since the last call.
-    pub(crate) fn take_freed_here(&self) -> bool {
-        let mut local = lock(&self.local);
-        let freed = *local == Local::Freed;
-        if freed {
-            *local = Local::Unknown;
+    /// Has something follow the release of a task of this process.
+    pub(crate) fn wish(&self, wish: Wish) -> Wishing<'_> {
+        self.local().wish = Some(wish);
+        Wishing(self)
+    }
+
+    fn hand_on(&self, longest_run: Duration) {
+        let mut local = self.local();
+        local.state = State::Freed;
+        if let Some(wish) = local.wish.take()
+            && !is_over(wish.run, longest_run)
+        {
+            (wish.follow)();
         }
-        freed
+        drop(local);
+        self.news.notify_waiters();
     }
 
     /// Begins to count the masters that tell of changes anew.
@@ -184,13 +198,13 @@ impl Gate {
     }
 
     /// Waits until what is asked for is there.
-    async fn until(&self, mut there: impl FnMut() -> bool) {
+    async fn until<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
         loop {
             let news = self.news.notified();
             tokio::pin!(news);
             news.as_mut().enable();
-            if there() {
-                return;
+            if let Some(there) = look() {
+                return there;
             }
             news.await;
         }
@@ -199,18 +213,45 @@ impl Gate {
     /// Waits until the key has gone or changed on a quorum of masters, with
     /// those that didn't have it in the first place.
     pub(crate) async fn until_freed(&self, quorum: Quorum, without: MasterSet) {
-        self.until(|| quorum.is_met_by(without.union(self.freed()).len()))
+        let met = || quorum.is_met_by(without.union(self.freed()).len());
+        self.until(|| met().then_some(())).await;
+    }
+
+    /// Waits until this master tells of a change.
+    pub(crate) async fn until_changed_at(&self, master: usize) {
+        self.until(|| self.freed().contains(master).then_some(()))
             .await;
     }
 
-    /// Waits until any master tells of a change.
-    pub(crate) async fn until_changed(&self) {
-        self.until(|| !self.freed().is_empty()).await;
-    }
-
-    /// Waits until a task of this process releases the lock.
+    /// Waits until a task of this process releases the lock, or has since the
+    /// last call.
     pub(crate) async fn until_freed_here(&self) {
         self.until(|| self.take_freed_here()).await;
+    }
+
+    fn take_freed_here(&self) -> Option<()> {
+        let mut local = self.local();
+        if local.state != State::Freed {
+            return None;
+        }
+        local.state = State::Unknown;
+        Some(())
+    }
+
+    fn local(&self) -> MutexGuard<'_, Local> {
+        lock(&self.local)
+    }
+}
+
+/// Whether a run that began then has lasted long enough.
+pub(crate) fn is_over(run: Option<Instant>, longest: Duration) -> bool {
+    run.is_some_and(|began| began.elapsed() > longest)
+}
+
+impl Drop for Wishing<'_> {
+    fn drop(&mut self) {
+        let wish = self.0.local().wish.take();
+        drop(wish);
     }
 }
 
@@ -230,78 +271,6 @@ impl Drop for Place {
             }
         }
         self.gates.count.store(open.len(), Ordering::Release);
-    }
-}
-
-/// For how long a refusal by another process counts.
-const RIVALRY: Duration = Duration::from_millis(250);
-
-/// How soon after a release asking again is too soon, if others want the lock.
-const TOO_SOON: Duration = Duration::from_millis(3);
-
-/// Which resources other processes want too, as far as was seen lately: a table
-/// of fixed size, by the hash of the key. Where two keys share a place, one may
-/// be taken for contended that is not; asking for it then takes a pause longer.
-struct Rivalry {
-    /// Whether any refusal was ever seen: until then, nothing is looked up.
-    seen: AtomicBool,
-    /// When a refusal by others was seen, when this process released the lock
-    /// (both 0 if never), and how often its eagerness is halved.
-    places: Vec<[AtomicU64; 3]>,
-    origin: std::time::Instant,
-    hasher: std::hash::RandomState,
-}
-
-impl Default for Rivalry {
-    fn default() -> Self {
-        Self {
-            seen: AtomicBool::new(false),
-            places: (0..256).map(|_| Default::default()).collect(),
-            origin: std::time::Instant::now(),
-            hasher: std::hash::RandomState::new(),
-        }
-    }
-}
-
-impl Rivalry {
-    fn refused(&self, key: &[u8]) {
-        self.seen.store(true, Ordering::Relaxed);
-        self.place(key)[0].store(self.now(), Ordering::Relaxed);
-    }
-
-    fn released(&self, key: &[u8]) {
-        if !self.seen.load(Ordering::Relaxed) {
-            return;
-        }
-        let place = self.place(key);
-        if place[0].load(Ordering::Relaxed) != 0 {
-            place[1].store(self.now(), Ordering::Relaxed);
-        }
-    }
-
-    fn owes_a_turn(&self, key: &[u8]) -> bool {
-        if !self.seen.load(Ordering::Relaxed) {
-            return false;
-        }
-        let released = self.place(key)[1].load(Ordering::Relaxed);
-        released != 0
-            && self.now().saturating_sub(released) < TOO_SOON.as_micros() as u64
-            && self.is_recent(key)
-    }
-
-    fn is_recent(&self, key: &[u8]) -> bool {
-        let refused = self.place(key)[0].load(Ordering::Relaxed);
-        refused != 0 && self.now().saturating_sub(refused) < RIVALRY.as_micros() as u64
-    }
-
-    /// Microseconds, from 1.
-    fn now(&self) -> u64 {
-        self.origin.elapsed().as_micros() as u64 + 1
-    }
-
-    fn place(&self, key: &[u8]) -> &[AtomicU64; 3] {
-        use std::hash::BuildHasher;
-        &self.places[self.hasher.hash_one(key) as usize % self.places.len()]
     }
 }
 

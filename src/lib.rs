@@ -73,6 +73,8 @@ mod clock;
 #[cfg(feature = "redis")]
 mod config;
 #[cfg(feature = "redis")]
+mod contend;
+#[cfg(feature = "redis")]
 mod error;
 #[cfg(feature = "redis")]
 mod fanout;
@@ -93,6 +95,8 @@ mod master;
 #[cfg(feature = "redis")]
 mod masters;
 #[cfg(feature = "redis")]
+mod patience;
+#[cfg(feature = "redis")]
 mod redlock;
 #[cfg(feature = "redis")]
 mod release;
@@ -100,6 +104,8 @@ mod release;
 mod report;
 #[cfg(feature = "redis")]
 mod request;
+#[cfg(feature = "redis")]
+mod rivalry;
 #[cfg(feature = "redis")]
 mod settings;
 #[cfg(feature = "redis")]

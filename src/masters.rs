@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
+use crate::core::lead;
 use crate::gate::Gates;
 use crate::master::Master;
 use crate::settings::Settings;
@@ -48,10 +49,21 @@ impl Masters {
         let _ = unsettled.wait_for(|count| *count == 0).await;
     }
 
+    /// The master that all who contend for the key ask first, if a quorum of
+    /// masters tells of changes.
+    pub(crate) fn lead(&self, key: &[u8]) -> Option<usize> {
+        let all = self.all.iter().enumerate();
+        let telling = all.filter_map(|(index, master)| Some((index, master.tells()?)));
+        match self.tell() {
+            true => lead(telling, key),
+            false => None,
+        }
+    }
+
     /// Whether a quorum of masters tells of changes.
     pub(crate) fn tell(&self) -> bool {
-        let telling = self.all.iter().filter(|master| master.tells()).count();
-        self.settings.quorum.is_met_by(telling)
+        let telling = self.all.iter().filter(|master| master.tells().is_some());
+        self.settings.quorum.is_met_by(telling.count())
     }
 
     /// The key of a resource.

@@ -1,4 +1,4 @@
-//! A request for a lock: its options, and the loop of rounds that serves it.
+//! A request for a lock: its options, and what it makes of the lock.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -7,20 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::{Instant, timeout};
 
-use crate::acquire::take;
 use crate::claim::Claim;
-use crate::core::{Backoff, Lease, Spread, Terms, Vote};
+use crate::contend::Contender;
+use crate::core::{Lease, Terms};
 use crate::error::{InvalidRequest, LockError};
-use crate::gate::{Gate, Local};
 use crate::guard::Guard;
 use crate::held::Held;
 use crate::hold::{HoldError, LeaseHandle, hold};
 use crate::keeper;
 use crate::masters::Masters;
+use crate::patience::Patience;
 use crate::settings::{Retry, Wait};
-use crate::waiting::{chance, give_way};
 
 /// A request for a lock, made by [`Redlock::lock`](crate::Redlock::lock).
 ///
@@ -192,31 +190,16 @@ impl Request {
 
     async fn acquire(self) -> Result<Guard, LockError> {
         let terms = self.check()?;
-        let mut waiting = Waiting::begin(self.wait, self.retry)?;
+        let mut patience = Patience::begin(self.wait, self.retry)?;
         let runtime = Handle::try_current().map_err(|_| LockError::NoRuntime)?;
-        let key = self.masters.key(&self.resource);
-        let attempt = Attempt {
+        let contender = Contender {
             masters: &self.masters,
             runtime: &runtime,
             resource: &self.resource,
-            key: &key,
+            key: &self.masters.key(&self.resource),
             terms,
         };
-        let gates = &self.masters.gates;
-        let waits = self.wait != Wait::No;
-        let (claim, lease) = if waits && gates.is_awaited(&key) {
-            attempt.queue(&mut waiting, First::Queue).await?
-        } else if waits && gates.owes_others_a_turn(&key) {
-            attempt.queue(&mut waiting, First::GiveWay).await?
-        } else {
-            match attempt.make().await {
-                Ok(won) => won,
-                Err(refused) => {
-                    waiting.count(refused)?;
-                    attempt.queue(&mut waiting, First::Queue).await?
-                }
-            }
-        };
+        let (claim, lease) = contender.acquire(&mut patience).await?;
         Ok(self.hand_out(claim, lease, terms))
     }
 
@@ -255,185 +238,5 @@ impl fmt::Debug for Request {
             .field("wait", &self.wait)
             .field("retry", &self.retry)
             .finish_non_exhaustive()
-    }
-}
-
-/// Where masters wake those who wait, they look again this often on their own.
-const FALLBACK: Duration = Duration::from_secs(2);
-
-/// One request's attempts to take its lock.
-struct Attempt<'a> {
-    masters: &'a Arc<Masters>,
-    runtime: &'a Handle,
-    resource: &'a Arc<[u8]>,
-    key: &'a Arc<[u8]>,
-    terms: Terms,
-}
-
-type Won = (Claim, Lease);
-
-/// What comes before the first attempt of one that contends.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum First {
-    /// To wait for the lock, which others have.
-    Queue,
-    /// To let others have it, who want it too: this process just had it.
-    GiveWay,
-}
-
-impl Attempt<'_> {
-    async fn make(&self) -> Result<Won, LockError> {
-        take(self.masters, self.runtime, self.resource, self.terms).await
-    }
-
-    /// Waits at the resource's gate, and contends when it is this one's turn,
-    /// for as long as the request waits.
-    async fn queue(&self, waiting: &mut Waiting, first: First) -> Result<Won, LockError> {
-        let place = self.masters.gates.join(self.key);
-        let left = waiting.left();
-        let contending = self.contend(place.gate(), waiting, first);
-        if let Ok(outcome) = timeout(left, contending).await {
-            return outcome;
-        }
-        // The last one needs no turn: it is to say how things are.
-        match self.make().await {
-            Ok(won) => Ok(won),
-            Err(refused) => {
-                waiting.attempts = waiting.attempts.saturating_add(1);
-                Err(waiting.over(refused))
-            }
-        }
-    }
-
-    fn spread(&self, waiting: &Waiting) -> Spread {
-        let spread = self.masters.gates.spread(self.key);
-        spread.after(waiting.began.elapsed())
-    }
-
-    fn adapt(&self, change: impl FnOnce(&mut Spread)) {
-        let gates = &self.masters.gates;
-        let mut spread = gates.spread(self.key);
-        change(&mut spread);
-        gates.set_spread(self.key, spread);
-    }
-
-    async fn contend(
-        &self,
-        gate: &Gate,
-        waiting: &mut Waiting,
-        first: First,
-    ) -> Result<Won, LockError> {
-        let mut turn = gate.turn.lock().await;
-        let mut reachable = true;
-        if first == First::GiveWay && gate.local() != Local::Held && self.masters.tell() {
-            let fallback = waiting.fallback(true, true);
-            give_way(self.masters, self.key, gate, fallback).await;
-        } else {
-            let fallback = waiting.fallback(self.masters.tell(), reachable);
-            let spread = self.spread(waiting);
-            chance(self.masters, self.key, gate, &mut turn, spread, fallback).await;
-        }
-        loop {
-            match self.make().await {
-                Ok(won) => {
-                    self.adapt(Spread::won);
-                    gate.set_local(Local::Held);
-                    return Ok(won);
-                }
-                Err(refused) => {
-                    reachable = matches!(refused, LockError::Taken { .. });
-                    if refused
-                        .report()
-                        .is_some_and(|report| report.count(Vote::Yes) > 0)
-                    {
-                        self.adapt(Spread::collided);
-                    }
-                    waiting.count(refused)?;
-                }
-            }
-            let fallback = waiting.fallback(self.masters.tell(), reachable);
-            let spread = self.spread(waiting);
-            chance(self.masters, self.key, gate, &mut turn, spread, fallback).await;
-        }
-    }
-}
-
-/// The waiting of one request: how long it has lasted, and how long it may.
-struct Waiting {
-    began: Instant,
-    wait: Wait,
-    backoff: Backoff,
-    /// The pauses where masters wake those who wait.
-    fallback: Backoff,
-    attempts: u32,
-    most_attempts: Option<u32>,
-    /// Whether the wait for masters was told.
-    told: bool,
-}
-
-impl Waiting {
-    fn begin(wait: Wait, retry: Retry) -> Result<Self, InvalidRequest> {
-        Ok(Self {
-            began: Instant::now(),
-            wait,
-            backoff: retry.backoff()?,
-            fallback: Backoff::new(FALLBACK, FALLBACK).expect("the bounds are in order"),
-            attempts: 0,
-            most_attempts: retry.attempts,
-            told: false,
-        })
-    }
-
-    /// Counts a refused attempt; gives it back if there is to be no other.
-    fn count(&mut self, refused: LockError) -> Result<(), LockError> {
-        self.attempts = self.attempts.saturating_add(1);
-        if self.wait == Wait::No || self.most_attempts.is_some_and(|most| self.attempts >= most) {
-            return Err(refused);
-        }
-        if self.left().is_zero() {
-            return Err(self.over(refused));
-        }
-        self.tell(&refused);
-        Ok(())
-    }
-
-    /// How much of the wait is left.
-    fn left(&self) -> Duration {
-        match self.wait {
-            Wait::Forever => Duration::MAX,
-            Wait::For(longest) => longest.saturating_sub(self.began.elapsed()),
-            Wait::No => Duration::ZERO,
-        }
-    }
-
-    /// How long to wait for a wake-up: a while, unless there is nobody to give
-    /// one, or nothing to tell of.
-    fn fallback(&self, woken: bool, reachable: bool) -> Duration {
-        let failures = self.attempts.saturating_sub(1);
-        let backoff = if woken && reachable {
-            self.fallback
-        } else {
-            self.backoff
-        };
-        backoff.delay(failures, rand::random())
-    }
-
-    /// The wait is over, and this is what the last attempt came to.
-    fn over(&self, refused: LockError) -> LockError {
-        LockError::WaitedTooLong {
-            waited: self.began.elapsed(),
-            attempts: self.attempts,
-            last: Box::new(refused),
-        }
-    }
-
-    /// Waiting for masters that can't be reached is worth a word, once.
-    fn tell(&mut self, refused: &LockError) {
-        if !self.told && matches!(refused, LockError::NoQuorum { .. }) {
-            self.told = true;
-            tracing::warn!(%refused, "waiting for a quorum of masters");
-        } else {
-            tracing::trace!(%refused, attempts = self.attempts, "trying again");
-        }
     }
 }

@@ -1,14 +1,23 @@
-//! Waiting for a lock that others have: the one contender of this process is
-//! woken when it may be free, and asks then, and from time to time anyway.
+//! Waiting for a lock that other processes have, without polling: masters tell
+//! when it goes.
+//!
+//! All processes hear of it at the same time. If all then asked all masters,
+//! they would split the vote; so where several were seen to contend, each asks
+//! one master first, the same for all (it knocks at the *lead*), and only the
+//! one that the lead granted the lock asks the others. Whoever is refused has
+//! asked to be told of the next change in the same breath.
 
-use std::sync::Arc;
+use std::mem;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::core::{MasterSet, Spread, Vote};
+use crate::claim::Claim;
+use crate::core::{MasterSet, Ttl};
 use crate::fanout::{Fanout, within};
-use crate::gate::{Gate, Local, Turn};
+use crate::gate::{Gate, Wish, Wishing};
 use crate::master::{Action, Command};
 use crate::masters::Masters;
 use crate::token::Token;
@@ -17,124 +26,252 @@ use crate::token::Token;
 /// the masters are asked to tell when it goes.
 const TRUST: Duration = Duration::from_millis(5);
 
-/// How long the tasks of one process may hand the lock on among themselves
-/// before other processes get a chance: where others were seen to want it, and
-/// where none were.
-const LONGEST_RUN: Duration = Duration::from_millis(10);
-const LONGEST_RUN_ALONE: Duration = Duration::from_millis(60);
+/// How long the lead may take before the others are asked without its answer.
+const LEAD_TIME: Duration = Duration::from_millis(10);
 
-/// Waits until the lock may be had: a task of this process has released it, a
-/// quorum of masters say that it is gone, or the fallback is over.
-pub(crate) async fn chance(
-    masters: &Arc<Masters>,
-    key: &Arc<[u8]>,
-    gate: &Gate,
-    turn: &mut Turn,
-    spread: Spread,
-    fallback: Duration,
-) {
-    tokio::select! {
-        biased;
-        () = gate.until_freed_here() => {}
-        () = opening(masters, key, gate, spread) => {
-            // Masters don't tell of what this process did itself.
-            masters.gates.rival(key);
-            turn.run = None;
-            return;
-        }
-        () = sleep(fallback) => {
-            turn.run = None;
-            return;
-        }
-    }
-    let began = *turn.run.get_or_insert_with(Instant::now);
-    let longest = match masters.gates.has_rivals(key) {
-        true => LONGEST_RUN,
-        false => LONGEST_RUN_ALONE,
-    };
-    if began.elapsed() > longest {
-        turn.run = None;
-        give_way(masters, key, gate, fallback).await;
-    }
+/// For how long the lead alone is watched: should it have a key that a quorum
+/// does not have, those who wait are to hear of a release all the same.
+const LEAD_WATCH: Duration = Duration::from_millis(25);
+
+/// How long one that gives way lets others take the lock.
+const POLITE: Duration = Duration::from_millis(1);
+
+/// One that waits for the lock of other processes.
+pub(crate) struct Waiter<'a> {
+    pub(crate) masters: &'a Arc<Masters>,
+    pub(crate) runtime: &'a Handle,
+    pub(crate) key: &'a Arc<[u8]>,
+    pub(crate) ttl: Ttl,
+    pub(crate) gate: &'a Gate,
+    /// How many openings it has missed.
+    pub(crate) missed: u32,
+    /// Whether there may be an attempt that asks the lead alone.
+    pub(crate) may_miss: bool,
 }
 
-/// Lets other processes have the lock, if one wants it: it is told of the
-/// release, and asks while this one pauses.
-pub(crate) async fn give_way(
-    masters: &Arc<Masters>,
-    key: &Arc<[u8]>,
-    gate: &Gate,
-    fallback: Duration,
-) {
-    let mut eager = Spread::default();
-    eager.collided();
-    let politely = async {
-        gate.forget_freed();
-        let free = look(masters, key).await;
-        let untaken = async {
-            sleep(Spread::LONGEST_PAUSE).await;
-        };
-        let taken = tokio::select! {
-            () = untaken => false,
-            () = gate.until_changed() => true,
-        };
-        let quorum = masters.settings.quorum;
-        if taken || !quorum.is_met_by(free.len()) {
-            opening(masters, key, gate, eager).await;
-        }
-    };
-    tokio::select! {
-        () = politely => {}
-        // Masters don't tell of what this process did itself.
-        () = gate.until_freed_here() => {}
-        () = sleep(fallback) => {}
-    }
+/// How one that contends goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It asks the lead, and watches it.
+    Knock,
+    /// It watches the lead, which it has asked.
+    Watch,
+    /// It sees whether the lock is free: others contend for it.
+    Enter,
+    /// It lets others have the lock, who want it too: this process just had it.
+    GiveWay,
+    /// It looks at all masters, and watches them.
+    Look,
+    /// It rests: there is nothing to watch, since masters are in trouble.
+    Rest,
 }
 
-/// Waits until a quorum of masters say that the key is gone, and, unless this
-/// one goes at once, until a pause is over in which nobody else has taken it.
-async fn opening(masters: &Arc<Masters>, key: &Arc<[u8]>, gate: &Gate, spread: Spread) {
-    if gate.local() == Local::Held {
-        sleep(TRUST).await;
+/// What one that waits comes to.
+pub(crate) enum Chance {
+    /// A task of this process released the lock, and this claim followed.
+    Claimed(Claim),
+    /// The lead has granted this claim, or has not answered.
+    Led(Claim),
+    /// The lock may be free.
+    Free,
+    /// It was free, but the lead has given it to another.
+    Missed {
+        /// Whether this one had asked for it.
+        asked: bool,
+    },
+    /// This process has had it for long enough.
+    Due,
+}
+
+/// Where the claim is put that follows the release of a task of this process.
+pub(crate) struct Successor<'a> {
+    claim: Arc<Mutex<Option<Claim>>>,
+    _wishing: Wishing<'a>,
+}
+
+impl<'a> Waiter<'a> {
+    /// Has a claim follow the release of a task of this process, on the same
+    /// connections and without a pause.
+    pub(crate) fn succeed(&self, run: Option<Instant>) -> Successor<'a> {
+        let claim: Arc<Mutex<Option<Claim>>> = Arc::default();
+        let (slot, masters, runtime) = (claim.clone(), self.masters.clone(), self.runtime.clone());
+        let (key, ttl) = (self.key.clone(), self.ttl);
+        let follow = Box::new(move || {
+            let _runtime = runtime.enter();
+            *lock(&slot) = Some(Claim::stake(&masters, &runtime, key, ttl));
+        });
+        Successor {
+            claim,
+            _wishing: self.gate.wish(Wish { run, follow }),
+        }
     }
-    if !masters.tell() {
-        return std::future::pending().await;
+
+    /// Waits until the lock may be had.
+    pub(crate) async fn opening(&self, next: Next) -> Chance {
+        if self.gate.knows_a_holder() {
+            sleep(TRUST).await;
+        }
+        let Some(lead) = self.masters.lead(self.key) else {
+            return std::future::pending().await;
+        };
+        match next {
+            Next::Rest => std::future::pending().await,
+            Next::Look => self.look_out(lead).await,
+            Next::Enter => match self.is_free_at(lead).await {
+                true => self.at_the_opening(lead).await,
+                false => self.watch(lead).await,
+            },
+            Next::GiveWay => self.give_way(lead).await,
+            Next::Watch => self.watch(lead).await,
+            Next::Knock => match self.knock(lead).await {
+                Some(claim) => Chance::Led(claim),
+                None => self.watch(lead).await,
+            },
+        }
     }
-    let quorum = masters.settings.quorum;
-    loop {
-        gate.forget_freed();
-        let free = look(masters, key).await;
-        if !quorum.is_met_by(free.union(gate.freed()).len()) {
-            gate.until_freed(quorum, free).await;
-            match spread.pause(rand::random()) {
-                None => return,
-                Some(_) => continue,
+
+    /// Asks the lead for the lock and, if it refuses, to tell of the next
+    /// change. Gives the claim that it granted, or has not answered.
+    async fn knock(&self, lead: usize) -> Option<Claim> {
+        loop {
+            self.gate.forget_freed();
+            let key = self.key.clone();
+            let mut claim = Claim::stake_at(lead, self.masters, self.runtime, key, self.ttl);
+            let mut look = self.send_look(only(lead));
+            let answered = within(LEAD_TIME, |context| {
+                claim.takes().poll_replies(context, |_, _, _| {})
+            });
+            let refused = answered.await.is_some() && !claim.takes().refused().is_empty();
+            if !refused {
+                return Some(claim);
+            }
+            claim.withdraw();
+            if self.free(&mut look).await.is_empty() {
+                return None;
             }
         }
-        let Some(pause) = spread.pause(rand::random()) else {
-            return;
-        };
-        tokio::select! {
-            () = sleep(pause) => return,
-            () = gate.until_changed() => {}
+    }
+
+    /// Waits until the lead tells of a change.
+    async fn watch(&self, lead: usize) -> Chance {
+        match timeout(LEAD_WATCH, self.gate.until_changed_at(lead)).await {
+            Ok(()) => self.at_the_opening(lead).await,
+            Err(_) => self.look_out(lead).await,
         }
+    }
+
+    /// The lead says that the lock is free: asks it in one of the next slots, if
+    /// several are likely to ask.
+    async fn at_the_opening(&self, lead: usize) -> Chance {
+        let rivalry = &self.masters.gates.rivalry;
+        if !self.may_miss || !rivalry.collides(self.key) {
+            return Chance::Free;
+        }
+        let mut spread = rivalry.spread(self.key);
+        let mut idle = 0;
+        let chance = loop {
+            if spread.asks(self.missed, rand::random()) {
+                break match self.knock(lead).await {
+                    Some(claim) => Chance::Led(claim),
+                    None => Chance::Missed { asked: true },
+                };
+            }
+            if !self.is_free_at(lead).await {
+                break Chance::Missed { asked: false };
+            }
+            spread.idle(idle);
+            idle += 1;
+        };
+        spread.taken();
+        rivalry.set_spread(self.key, spread);
+        if let Chance::Missed { .. } = chance {
+            rivalry.collided(self.key);
+        }
+        chance
+    }
+
+    /// Waits until a quorum of masters say that the key is gone.
+    async fn look_out(&self, lead: usize) -> Chance {
+        let quorum = self.masters.settings.quorum;
+        self.gate.forget_freed();
+        let free = self.look().await;
+        if quorum.is_met_by(free.union(self.gate.freed()).len()) {
+            sleep(self.pause()).await;
+        } else {
+            self.gate.until_freed(quorum, free).await;
+        }
+        if free.union(self.gate.freed()).contains(lead) {
+            return self.at_the_opening(lead).await;
+        }
+        // There is none to say who goes first.
+        sleep(self.pause()).await;
+        Chance::Free
+    }
+
+    fn pause(&self) -> Duration {
+        POLITE.mul_f64(rand::random())
+    }
+
+    /// Lets others have the lock, if one wants it: it is told of the release,
+    /// and asks while this one pauses.
+    async fn give_way(&self, lead: usize) -> Chance {
+        if !self.is_free_at(lead).await {
+            return self.watch(lead).await;
+        }
+        match timeout(POLITE, self.gate.until_changed_at(lead)).await {
+            Err(_) => self.at_the_opening(lead).await,
+            Ok(()) => match self.knock(lead).await {
+                Some(claim) => Chance::Led(claim),
+                None => self.watch(lead).await,
+            },
+        }
+    }
+
+    /// Whether this one does not have the key; it tells when that changes.
+    async fn is_free_at(&self, master: usize) -> bool {
+        self.gate.forget_freed();
+        let mut look = self.send_look(only(master));
+        !self.free(&mut look).await.is_empty()
+    }
+
+    /// Which masters don't have the key; those that have it tell when it changes.
+    async fn look(&self) -> MasterSet {
+        let mut all = MasterSet::EMPTY;
+        (0..self.masters.all.len()).for_each(|master| {
+            all.insert(master);
+        });
+        self.free(&mut self.send_look(all)).await
+    }
+
+    fn send_look(&self, at: MasterSet) -> Fanout {
+        let command = Command::new(Action::Look, self.key.clone(), Token::none());
+        Fanout::send_to(at, &self.masters.all, &command, self.masters.clock)
+    }
+
+    async fn free(&self, looks: &mut Fanout) -> MasterSet {
+        let limit = self.masters.settings.master_timeout;
+        let all = within(limit, |context| looks.poll_replies(context, |_, _, _| {}));
+        if all.await.is_none() {
+            looks.time_out(self.masters);
+        }
+        looks.agreed()
     }
 }
 
-/// Which masters don't have the key; those that have it tell when it changes.
-async fn look(masters: &Arc<Masters>, key: &Arc<[u8]>) -> MasterSet {
-    let command = Command::new(Action::Look, key.clone(), Token::none());
-    let mut replies = Fanout::send(&masters.all, &command, masters.clock);
-    let mut free = MasterSet::EMPTY;
-    let all = within(masters.settings.master_timeout, |context| {
-        replies.poll_replies(context, |master, vote, _| {
-            if vote == Vote::Yes {
-                free.insert(master);
-            }
-        })
-    });
-    if all.await.is_none() {
-        replies.time_out(masters);
+impl Successor<'_> {
+    pub(crate) fn take(&self) -> Option<Claim> {
+        mem::take(&mut *lock(&self.claim))
     }
-    free
+}
+
+fn only(master: usize) -> MasterSet {
+    let mut set = MasterSet::EMPTY;
+    set.insert(master);
+    set
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }

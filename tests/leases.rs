@@ -202,38 +202,37 @@ async fn s10_s12_a_release_that_races_an_extension_leaves_nothing() {
     fleet.assert_no_keys(5 * SECOND).await;
 }
 
-/// The longest gap between two polls of a section that takes a second.
+/// The longest gap between two polls of a section that takes a second, less the
+/// time for which the machine had other things to do than to run this thread.
 async fn longest_gap() -> Duration {
     let began = Instant::now();
     let mut longest = Duration::ZERO;
     while began.elapsed() < SECOND {
-        let looked = Instant::now();
+        let (looked, delayed) = (Instant::now(), delay_by_the_machine());
         sleep(ms(1)).await;
-        longest = longest.max(looked.elapsed());
+        let gap = looked.elapsed();
+        longest = longest.max(gap.saturating_sub(delay_by_the_machine() - delayed));
     }
     longest
+}
+
+/// For how long this thread has waited for a processor while it was ready to run.
+fn delay_by_the_machine() -> Duration {
+    let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let waited = schedule.split(' ').nth(1).and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(waited.unwrap_or_default())
 }
 
 #[tokio::test]
 async fn s10_renewal_never_holds_up_the_section_while_a_master_hangs() {
     let mut fleet = Fleet::start(5).await;
     let redlock = connected(builder(&fleet)).await;
-    // The machine holds it up too, which the same loop without a lock shows.
-    let mut gaps = Vec::new();
-    for _ in 0..5 {
-        let by_the_machine = longest_gap().await;
-        fleet[4].stop();
-        let request = redlock.lock("a").ttl(SECOND);
-        let under_the_lock = request.hold(|_| longest_gap()).await.unwrap();
-        fleet[4].cont();
-        gaps.push((under_the_lock, by_the_machine));
-        if under_the_lock <= ms(5) {
-            break;
-        }
-    }
-    println!("longest gaps while one master hangs, and without a lock: {gaps:?}");
-    let held_up = |(locked, not): &(Duration, Duration)| *locked > ms(5).max(*not);
-    assert!(!gaps.iter().all(held_up), "{gaps:?}");
+    fleet[4].stop();
+    let request = redlock.lock("a").ttl(SECOND);
+    let gap = request.hold(|_| longest_gap()).await.unwrap();
+    fleet[4].cont();
+    println!("longest gap between two polls while one master hangs: {gap:?}");
+    assert!(gap <= ms(5), "{gap:?}");
 }
 
 /// Not a test: the process that the next test stops.

@@ -15,13 +15,15 @@
 //! | [`Tally`] | the votes of one round |
 //! | [`AcquireRound`], [`ExtendRound`], [`ReleaseRound`] | the three kinds of round |
 //! | [`Backoff`] | the pause between two rounds |
-//! | [`Spread`] | the pause of one of several that hear at once that a lock is free |
+//! | [`lead`] | which master is asked first by all who contend |
+//! | [`Spread`] | which of them ask at once when a lock becomes free |
 //! | [`Renewal`] | when a lease that is kept is extended |
 //!
 //! The algorithm is that of <https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/>.
 
 mod backoff;
 mod drift;
+mod lead;
 mod lease;
 mod moment;
 mod quorum;
@@ -33,6 +35,9 @@ mod ttl;
 
 pub use backoff::{Backoff, InvalidBackoff};
 pub use drift::{Drift, InvalidDrift};
+#[cfg(feature = "redis")]
+pub(crate) use lead::fold;
+pub use lead::lead;
 pub use lease::{InvalidTerms, Lease, Terms};
 pub use moment::Moment;
 pub use quorum::{InvalidQuorum, Quorum};

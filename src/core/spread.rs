@@ -1,67 +1,73 @@
-use std::time::Duration;
-
-/// How eager one of several contenders is when the lock becomes free: all hear
-/// of it at the same time, and if all ask at once, they split the vote.
+/// How likely one of several contenders is to ask at once when the lock becomes
+/// free: all hear of it at the same time.
 ///
-/// One that has collided goes at once with half the probability, down to a
-/// sixteenth, and otherwise pauses, watching whether another one takes it. One
-/// that has won without a collision is twice as eager the next time.
+/// Time at an opening is cut into slots of one round trip. In each, one that
+/// does not ask looks whether another has. All see the same, so that all come
+/// to a like probability by themselves, without knowing how many they are: it
+/// falls with each slot in which somebody has asked, and rises with each in
+/// which nobody has. What was seen is forgotten by and by, so that two that have
+/// seen different things don't stay different.
+///
+/// Whoever has missed an opening is twice as likely to ask at the next: the server
+/// tells its clients in always the same order, and the first would always be
+/// first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
-    halvings: u32,
+    /// In steps, of which two halve the probability, and parts of a step.
+    level: u32,
 }
 
+/// The parts of a step; and of the level, one of so many is forgotten a slot.
+const STEP: u32 = 32;
+
+/// How many steps the level rises with a slot in which somebody has asked.
+const RISE: u32 = 2;
+
+/// How many steps of it one missed opening is worth.
+const MISS: u32 = 2;
+
 impl Spread {
-    /// How often the probability is halved at the most.
-    pub const MOST_HALVINGS: u32 = 4;
-
-    /// The time after which one that waits is twice as eager.
-    pub const AGE: Duration = Duration::from_millis(20);
-
-    /// The longest pause.
-    pub const LONGEST_PAUSE: Duration = Duration::from_millis(1);
-
-    /// One whose probability is halved this often.
-    pub fn halved(times: u32) -> Self {
+    /// What [`level`](Self::level) gave.
+    pub fn at(level: u32) -> Self {
         Self {
-            halvings: times.min(Self::MOST_HALVINGS),
+            level: level.min(STEP * STEP * RISE),
         }
     }
 
-    /// How often its probability is halved.
-    pub const fn halvings(self) -> u32 {
-        self.halvings
+    /// What there is to remember of it.
+    pub const fn level(self) -> u32 {
+        self.level
     }
 
-    /// The same for one that has waited this long: twice as eager for each
-    /// [`AGE`](Self::AGE), so that none is passed over for ever.
-    pub fn after(self, waited: Duration) -> Self {
-        let ages = waited.as_millis() / Self::AGE.as_millis();
-        Self {
-            halvings: self.halvings.saturating_sub(ages.min(32) as u32),
-        }
+    /// Somebody has asked in this slot.
+    pub fn taken(&mut self) {
+        self.forget();
+        self.level += RISE * STEP;
     }
 
-    /// Several had asked at once.
-    pub fn collided(&mut self) {
-        self.halvings = (self.halvings + 1).min(Self::MOST_HALVINGS);
+    /// Nobody has, and in as many slots before it of the same opening.
+    pub fn idle(&mut self, before: u32) {
+        self.forget();
+        let fall = before.saturating_add(1).saturating_mul(STEP);
+        self.level = self.level.saturating_sub(fall);
     }
 
-    /// Nobody else had asked.
-    pub fn won(&mut self) {
-        self.halvings = self.halvings.saturating_sub(1);
+    /// Whether one that has missed so many openings asks in this slot, by a
+    /// random number.
+    pub fn asks(self, missed: u32, random: u64) -> bool {
+        /// The square root of a half, of 2³².
+        const ROOT: u64 = 3_037_000_500;
+        let steps = (self.level / STEP).saturating_sub(missed.saturating_mul(MISS));
+        let chance = (1 << 32) >> (steps / 2);
+        let chance = match steps % 2 {
+            0 => chance,
+            _ => (chance * ROOT) >> 32,
+        };
+        random >> 32 < chance
     }
 
-    /// How long to pause before asking: the upper bits of the random number say
-    /// whether at all, the lower ones for how long.
-    pub fn pause(self, random: u64) -> Option<Duration> {
-        let goes_now = random >> 32 >> (32 - self.halvings) == 0;
-        if goes_now {
-            return None;
-        }
-        let share = random & u64::from(u32::MAX);
-        let nanos = Self::LONGEST_PAUSE.as_nanos() as u64;
-        Some(Duration::from_nanos((nanos * share) >> 32))
+    fn forget(&mut self) {
+        self.level -= self.level / STEP;
     }
 }
 
@@ -69,45 +75,66 @@ impl Spread {
 mod tests {
     use super::*;
 
-    #[test]
-    fn one_that_never_collided_goes_at_once() {
-        let spread = Spread::default();
-        assert_eq!(spread.pause(0), None);
-        assert_eq!(spread.pause(u64::MAX), None);
+    fn steps(steps: u32) -> Spread {
+        Spread::at(steps * STEP)
     }
 
     #[test]
-    fn each_collision_halves_the_chance_and_each_win_doubles_it() {
-        let mut spread = Spread::default();
-        for halvings in 1..=6 {
-            spread.collided();
-            let chance = halvings.min(Spread::MOST_HALVINGS);
-            let last_to_go = (1u64 << (64 - chance)) - 1;
-            assert_eq!(spread.pause(last_to_go), None);
-            assert!(spread.pause(last_to_go + 1).is_some());
+    fn one_that_knows_of_no_others_asks() {
+        assert!(Spread::default().asks(0, u64::MAX));
+    }
+
+    #[test]
+    fn two_steps_halve_the_chance() {
+        for halvings in 0..32 {
+            let last = u64::MAX >> halvings;
+            assert!(steps(2 * halvings).asks(0, last));
+            let next = last.checked_add(1 << 32);
+            assert!(next.is_none_or(|next| !steps(2 * halvings).asks(0, next)));
         }
-        for _ in 0..Spread::MOST_HALVINGS {
-            assert!(spread.pause(u64::MAX).is_some());
-            spread.won();
-        }
-        assert_eq!(spread.pause(u64::MAX), None);
+        assert!(!steps(u32::MAX / STEP).asks(0, 1 << 32));
     }
 
     #[test]
-    fn one_that_has_waited_long_goes_at_once() {
-        let spread = Spread::halved(4);
-        assert_eq!(spread.after(Spread::AGE / 2), spread);
-        assert_eq!(spread.after(Spread::AGE), Spread::halved(3));
-        assert_eq!(spread.after(4 * Spread::AGE), Spread::default());
-        assert_eq!(spread.after(Duration::MAX), Spread::default());
+    fn an_odd_step_is_the_geometric_mean_of_its_neighbours() {
+        let asks = |odd, share: f64| steps(odd).asks(0, (share * 2f64.powi(64)) as u64);
+        assert!(asks(1, 0.7071) && !asks(1, 0.7072));
+        assert!(asks(3, 0.3535) && !asks(3, 0.3536));
     }
 
     #[test]
-    fn no_pause_is_longer_than_the_longest() {
+    fn a_missed_opening_doubles_the_chance() {
+        assert!(steps(8).asks(4, u64::MAX));
+        assert!(steps(8).asks(3, u64::MAX / 2) && !steps(8).asks(3, u64::MAX / 2 + (1 << 32)));
+        assert!(steps(60).asks(u32::MAX, u64::MAX));
+    }
+
+    #[test]
+    fn slots_that_are_taken_lower_the_chance_down_to_a_bound_and_idle_ones_raise_it() {
         let mut spread = Spread::default();
-        spread.collided();
-        let pause = spread.pause(u64::MAX).unwrap();
-        assert!(pause < Spread::LONGEST_PAUSE && pause > Spread::LONGEST_PAUSE / 2);
-        assert_eq!(spread.pause(1 << 63), Some(Duration::ZERO));
+        for _ in 0..10_000 {
+            let before = spread.level();
+            spread.taken();
+            assert!(spread.level() >= before);
+            assert_eq!(Spread::at(spread.level()), spread);
+        }
+        let mut slots = 0;
+        while spread.level() > 0 {
+            spread.idle(slots);
+            slots += 1;
+        }
+        assert!(slots < 12, "{slots} slots");
+    }
+
+    #[test]
+    fn two_that_saw_different_things_come_to_see_things_alike() {
+        let (mut eager, mut shy) = (steps(0), steps(60));
+        for slot in 0..200 {
+            match slot % 2 {
+                0 => (eager.taken(), shy.taken()),
+                _ => (eager.idle(0), shy.idle(0)),
+            };
+        }
+        assert!(shy.level().abs_diff(eager.level()) < STEP);
     }
 }

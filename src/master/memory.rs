@@ -355,8 +355,8 @@ impl Master for MemoryMaster {
     }
 
     /// It doesn't: those who wait for it look again from time to time.
-    fn tells(&self) -> bool {
-        false
+    fn tells(&self) -> Option<u64> {
+        None
     }
 
     fn fell_silent(&self) {

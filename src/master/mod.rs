@@ -50,9 +50,9 @@ pub(crate) trait Master: Send + Sync {
     /// can be reached, before any command that takes.
     fn owe(&self, release: Owed);
 
-    /// Whether it tells of changes of the keys that were [looked](Action::Look)
-    /// at.
-    fn tells(&self) -> bool;
+    /// A number for the server, the same to all its clients, if it tells of
+    /// changes of the keys that were [looked](Action::Look) at.
+    fn tells(&self) -> Option<u64>;
 
     /// A command went unanswered for the whole time-out. Until the master
     /// answers again, it is not asked for locks.

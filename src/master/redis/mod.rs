@@ -104,8 +104,11 @@ impl Master for RedisMaster {
         self.link.owe(release);
     }
 
-    fn tells(&self) -> bool {
-        matches!(&*self.link.state(), State::Up(session) if session.tells)
+    fn tells(&self) -> Option<u64> {
+        match &*self.link.state() {
+            State::Up(session) => session.tells,
+            _ => None,
+        }
     }
 
     fn fell_silent(&self) {

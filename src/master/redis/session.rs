@@ -8,6 +8,7 @@ use ::redis::{
 use tokio::sync::mpsc;
 
 use super::{Timeouts, wire};
+use crate::core::fold;
 use crate::master::RELEASE;
 
 /// How many commands may wait to be written: more than there ever are, since a
@@ -23,8 +24,9 @@ pub(super) struct Session {
     /// Sessions with one master are numbered, from 1.
     pub(super) number: u64,
     pub(super) origin: Origin,
-    /// Whether the server tells of changes of the keys that were looked at.
-    pub(super) tells: bool,
+    /// The server's number, if it tells of changes of the keys that were looked
+    /// at.
+    pub(super) tells: Option<u64>,
 }
 
 /// A connection that is ready for commands.
@@ -43,6 +45,18 @@ pub(super) struct Origin {
     run_id: Option<Arc<str>>,
     /// The connection's number in that process.
     client_id: Option<i64>,
+}
+
+impl Origin {
+    /// A number for the server, from its own name for itself, which all its
+    /// clients see; where it doesn't say, from the address, which is the same
+    /// for most.
+    fn server(&self, client: &Client) -> u64 {
+        match &self.run_id {
+            Some(run_id) => fold(run_id.as_bytes()),
+            None => fold(client.get_connection_info().addr().to_string().as_bytes()),
+        }
+    }
 }
 
 /// Pushes of the server, and the news that the connection has ended. A server
@@ -73,8 +87,8 @@ pub(super) async fn open(
     let session = Session {
         connection,
         number,
+        tells: tells.then(|| origin.server(client)),
         origin,
-        tells,
     };
     Ok(Opened {
         session,

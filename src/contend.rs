@@ -1,0 +1,182 @@
+//! How one request comes to its lock: it asks at once, and if others have it,
+//! queues with the tasks of this process, contends with other processes when it
+//! is its turn, and asks again at each chance.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::acquire::{settle, take};
+use crate::claim::Claim;
+use crate::core::{Lease, Terms, Vote};
+use crate::error::LockError;
+use crate::gate::{Gate, Turn, is_over};
+use crate::masters::Masters;
+use crate::patience::Patience;
+use crate::waiting::{Chance, Next, Waiter};
+
+/// A request that contends for its lock.
+pub(crate) struct Contender<'a> {
+    pub(crate) masters: &'a Arc<Masters>,
+    pub(crate) runtime: &'a Handle,
+    pub(crate) resource: &'a Arc<[u8]>,
+    pub(crate) key: &'a Arc<[u8]>,
+    pub(crate) terms: Terms,
+}
+
+type Won = (Claim, Lease);
+
+impl Contender<'_> {
+    /// Asks at once, unless others are first, and then for as long as there is
+    /// patience.
+    pub(crate) async fn acquire(&self, patience: &mut Patience) -> Result<Won, LockError> {
+        let gates = &self.masters.gates;
+        if patience.is_none() {
+            return self.attempt().await;
+        }
+        let next = if gates.is_awaited(self.key) {
+            Next::Knock
+        } else if gates.rivalry.owes_others_a_turn(self.key) {
+            Next::GiveWay
+        } else if gates.rivalry.collides(self.key) {
+            Next::Enter
+        } else {
+            match self.attempt().await {
+                Ok(won) => return Ok(won),
+                Err(refused) => patience.count(refused)?,
+            }
+            Next::Knock
+        };
+        self.queue(patience, next).await
+    }
+
+    /// Waits at the resource's gate, and contends when it is this one's turn,
+    /// for as long as the request waits.
+    async fn queue(&self, patience: &mut Patience, next: Next) -> Result<Won, LockError> {
+        let place = self.masters.gates.join(self.key);
+        let left = patience.left();
+        let contending = self.contend(place.gate(), patience, next);
+        if let Ok(outcome) = timeout(left, contending).await {
+            return outcome;
+        }
+        // The last one needs no turn: it is to say how things are.
+        match self.attempt().await {
+            Ok(won) => Ok(won),
+            Err(refused) => {
+                patience.count_missed();
+                Err(patience.over(refused))
+            }
+        }
+    }
+
+    async fn contend(
+        &self,
+        gate: &Gate,
+        patience: &mut Patience,
+        mut next: Next,
+    ) -> Result<Won, LockError> {
+        let mut turn = gate.turn.lock().await;
+        let mut missed = 0;
+        loop {
+            let chance = self.chance(gate, &mut turn, patience, next, missed).await;
+            let led = matches!(chance, Chance::Led(_));
+            let outcome = match chance {
+                Chance::Claimed(claim) => settle(claim, self.resource, self.terms).await,
+                Chance::Led(mut claim) => {
+                    claim.ask_the_rest();
+                    settle(claim, self.resource, self.terms).await
+                }
+                Chance::Free => self.attempt().await,
+                Chance::Missed { asked } => {
+                    missed += 1;
+                    if asked {
+                        patience.count_missed();
+                    }
+                    next = Next::Watch;
+                    continue;
+                }
+                Chance::Due => {
+                    next = Next::GiveWay;
+                    continue;
+                }
+            };
+            match outcome {
+                Ok(won) => {
+                    gate.is_held_here();
+                    return Ok(won);
+                }
+                Err(refused) => {
+                    next = self.after(&refused, led);
+                    patience.count(refused)?;
+                }
+            }
+        }
+    }
+
+    /// What follows a refusal. A lead master that had the lock to give while
+    /// others had not is not the one to watch.
+    fn after(&self, refused: &LockError, led: bool) -> Next {
+        let split = |report: &crate::report::RoundReport| report.count(Vote::Yes) > 0;
+        match refused {
+            LockError::Taken { report, .. } => {
+                if split(report) {
+                    self.masters.gates.rivalry.collided(self.key);
+                }
+                if led { Next::Look } else { Next::Knock }
+            }
+            _ => Next::Rest,
+        }
+    }
+
+    async fn attempt(&self) -> Result<Won, LockError> {
+        take(self.masters, self.runtime, self.resource, self.terms).await
+    }
+
+    /// Waits until the lock may be had: a task of this process has released it,
+    /// masters say that it is gone, or it is time to ask anyway.
+    async fn chance(
+        &self,
+        gate: &Gate,
+        turn: &mut Turn,
+        patience: &Patience,
+        next: Next,
+        missed: u32,
+    ) -> Chance {
+        let waiter = Waiter {
+            masters: self.masters,
+            runtime: self.runtime,
+            key: self.key,
+            ttl: self.terms.ttl(),
+            gate,
+            missed,
+            may_miss: !patience.has_one_attempt_left(),
+        };
+        let successor = waiter.succeed(turn.run);
+        let rest = patience.rest(next != Next::Rest && self.masters.tell());
+        tokio::select! {
+            biased;
+            () = gate.until_freed_here() => {}
+            chance = waiter.opening(next) => {
+                // Masters don't tell of what this process did itself.
+                self.masters.gates.rivalry.rival(self.key);
+                turn.run = None;
+                return chance;
+            }
+            () = sleep(rest) => {
+                turn.run = None;
+                return Chance::Free;
+            }
+        }
+        if let Some(claim) = successor.take() {
+            turn.run.get_or_insert_with(Instant::now);
+            return Chance::Claimed(claim);
+        }
+        if is_over(turn.run, self.masters.gates.longest_run(self.key)) {
+            turn.run = None;
+            return Chance::Due;
+        }
+        turn.run.get_or_insert_with(Instant::now);
+        Chance::Free
+    }
+}
