@@ -148,6 +148,17 @@ impl Claim {
         ))
     }
 
+    /// Asks these masters whether they still have the token; they tell when that
+    /// changes.
+    pub(crate) fn check(&self, masters: MasterSet) -> Fanout {
+        let command = Command::new(Action::Check, self.key.clone(), self.token);
+        Fanout::send_to(masters, &self.masters.all, &command, self.masters.clock)
+    }
+
+    pub(crate) fn key(&self) -> &Arc<[u8]> {
+        &self.key
+    }
+
     /// Gives the key back to masters that lost it, if they have none (S9); says
     /// whether it was sent: not after a release. What they answer counts for
     /// nothing, but [`poll_reseeds`](Self::poll_reseeds) must be polled.

@@ -9,9 +9,8 @@ use thiserror::Error;
 
 use crate::clock::Clock;
 use crate::core::{Drift, InvalidDrift, InvalidQuorum, Quorum};
-use crate::gate::Gates;
 use crate::master::{InvalidUrl, Master, Notices, RedisClient, RedisSource, Timeouts};
-use crate::masters::Masters;
+use crate::masters::{Listeners, Masters};
 use crate::redlock::Redlock;
 use crate::settings::{InvalidRetry, InvalidTime, Retry, Settings, Wait};
 
@@ -237,16 +236,18 @@ impl Builder {
             command: self.master_timeout,
             connect: self.connect_timeout,
         };
-        let gates = Arc::new(Gates::default());
+        let listeners = Listeners::default();
         let masters = sources
             .into_iter()
             .enumerate()
             .map(|(master, source)| {
-                let listener = gates.clone();
+                let listener = Arc::new(listeners.clone());
                 source.open(timeouts, Notices { master, listener })
             })
             .collect();
-        Ok(Redlock::new(Masters::new(masters, settings, clock, gates)))
+        Ok(Redlock::new(Masters::new(
+            masters, settings, clock, &listeners,
+        )))
     }
 }
 

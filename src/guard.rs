@@ -107,9 +107,11 @@ impl Guard {
     /// key that no quorum has it (S11). From then on, [`is_valid`](Self::is_valid)
     /// is false.
     ///
-    /// Masters say so when the lock is extended, by hand or by
-    /// [`auto_extend`](crate::Request::auto_extend). The end of this guard is an
-    /// end too, [`LossReason::Released`].
+    /// Masters say so as soon as the key is deleted, expires or is overwritten
+    /// there: while the future is polled, they are asked to tell. Those that
+    /// can't (see the operations guide) say so when the lock is extended, by hand
+    /// or by [`auto_extend`](crate::Request::auto_extend). The end of this guard
+    /// is an end too, [`LossReason::Released`].
     ///
     /// The future is independent of the guard: move it to another task, or race
     /// it with the critical section. It must be polled in a tokio runtime. After

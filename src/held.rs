@@ -1,17 +1,18 @@
 //! What a guard, its keeper and those who watch for its loss share.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::sync::futures::Notified;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::Claim;
 use crate::core::{
-    ExtendRound, ExtendVerdict, Lease, LeaseLoss, Moment, Renewal, Terms, Ttl, Vote,
+    ExtendRound, ExtendVerdict, Lease, LeaseLoss, MasterSet, Moment, Renewal, Terms, Ttl, Vote,
 };
 use crate::error::{ExtendError, LeaseTooShort};
 use crate::fanout::{Fanout, within};
@@ -19,10 +20,15 @@ use crate::loss::LossReason;
 use crate::masters::Masters;
 use crate::release::Release;
 use crate::report::RoundReport;
+use crate::watch::Watch;
 
 /// A loss is told this much before the deadline: what a timer of the runtime
 /// may be late by (S11).
 const EARLY: Duration = Duration::from_millis(5);
+
+/// A lock that is held for less than this is not watched: that would cost as
+/// much as taking it.
+const SHORT: Duration = Duration::from_millis(10);
 
 /// Timers stand still while the machine is suspended, so that one who waits for
 /// the deadline looks at the clock this often.
@@ -38,6 +44,8 @@ pub(crate) struct Held {
     extending: tokio::sync::Mutex<()>,
     /// The lease ended, or now ends earlier.
     shortened: Notify,
+    /// What masters tell of it, from the first time that somebody asks.
+    watch: OnceLock<Watch>,
 }
 
 struct State {
@@ -62,6 +70,7 @@ impl Held {
             }),
             extending: tokio::sync::Mutex::new(()),
             shortened: Notify::new(),
+            watch: OnceLock::new(),
         })
     }
 
@@ -213,9 +222,13 @@ impl Held {
         let held = self.clone();
         self.claim.runtime().spawn(async move {
             replies.settle(held.masters()).await;
-            if held.loss().is_none() && held.claim.reseed(replies.refused(), ttl) {
+            let lost = replies.refused();
+            if held.loss().is_none() && held.claim.reseed(lost, ttl) {
                 let answered = poll_fn(|context| held.claim.poll_reseeds(context));
                 let _ = timeout(held.masters().settings.master_timeout, answered).await;
+                if let Some(watch) = held.watch.get() {
+                    watch.suspect(lost);
+                }
             }
         });
     }
@@ -240,14 +253,73 @@ impl Held {
         loop {
             let shortened = self.shortened();
             match self.until_told() {
-                Ok(left) => drop(timeout(left.min(LONGEST_REST), shortened).await),
+                Ok(left) => {
+                    let rest = left.min(LONGEST_REST);
+                    let _ = timeout(rest, self.disturbed(shortened)).await;
+                }
                 Err(over) => return over,
             }
         }
     }
 
+    /// Waits until the lease is over, or ends earlier. On the way, masters that
+    /// tell of a change are asked whether they have lost the key.
+    pub(crate) async fn disturbed(&self, shortened: Notified<'_>) {
+        let watched = async {
+            if self.watch.get().is_none() {
+                sleep(SHORT).await;
+            }
+            let watch = self.watch();
+            loop {
+                watch.until_suspect().await;
+                Box::pin(self.check(watch)).await;
+            }
+        };
+        tokio::select! {
+            () = shortened => {}
+            () = watched => {}
+        }
+    }
+
+    /// Has the masters tell of changes of the key.
+    fn watch(&self) -> &Watch {
+        let all = MasterSet::first(self.masters().all.len());
+        let watches = &self.masters().watches;
+        self.watch
+            .get_or_init(|| watches.begin(self.claim.key(), all))
+    }
+
+    /// Asks the suspects, and all if so many have lost the key that a quorum
+    /// can't have it: then the lease is over (S11).
+    async fn check(&self, watch: &Watch) {
+        let Some(check) = watch.check().await else {
+            return;
+        };
+        let masters = self.masters();
+        let suspects = check.suspects().intersection(masters.telling());
+        let replies = self.ask(suspects).await;
+        let gone = check.answered(replies.agreed(), replies.refused());
+        let quorum = masters.settings.quorum;
+        if !quorum.is_blocked_by(gone.len()) {
+            return;
+        }
+        let all = MasterSet::first(masters.all.len());
+        let replies = self.ask(all).await;
+        if quorum.is_blocked_by(replies.refused().len()) {
+            let report = replies.report(&masters.all);
+            self.lose(LossReason::Gone { report });
+            self.claim.release_the_lost();
+        }
+    }
+
+    async fn ask(&self, some: MasterSet) -> Fanout {
+        let mut replies = self.claim.check(some);
+        replies.settle(self.masters()).await;
+        replies
+    }
+
     /// Waits for nothing but the end or the shortening of the lease.
-    pub(crate) fn shortened(&self) -> tokio::sync::futures::Notified<'_> {
+    pub(crate) fn shortened(&self) -> Notified<'_> {
         self.shortened.notified()
     }
 

@@ -81,7 +81,8 @@ impl Keeper {
             if rest.is_zero() {
                 return true;
             }
-            let _ = timeout(rest.min(allowed), shortened).await;
+            let rest = rest.min(allowed);
+            let _ = timeout(rest, self.held.disturbed(shortened)).await;
         }
     }
 

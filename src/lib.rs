@@ -112,6 +112,8 @@ mod settings;
 mod token;
 #[cfg(feature = "redis")]
 mod waiting;
+#[cfg(feature = "redis")]
+mod watch;
 
 #[cfg(feature = "testing")]
 pub use crate::master::MemoryMaster;

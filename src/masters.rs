@@ -5,10 +5,11 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::core::lead;
+use crate::core::{MasterSet, lead};
 use crate::gate::Gates;
-use crate::master::Master;
+use crate::master::{Listener, Master};
 use crate::settings::Settings;
+use crate::watch::Watches;
 
 pub(crate) struct Masters {
     pub(crate) all: Vec<Arc<dyn Master>>,
@@ -16,8 +17,29 @@ pub(crate) struct Masters {
     pub(crate) clock: Clock,
     /// Where those wait who want a lock that another has.
     pub(crate) gates: Arc<Gates>,
+    /// The locks whose holders hear of it when masters lose the key.
+    pub(crate) watches: Arc<Watches>,
     /// How many releases go on in the background.
     unsettled: watch::Sender<usize>,
+}
+
+/// Those who hear what masters tell.
+#[derive(Clone, Default)]
+pub(crate) struct Listeners {
+    gates: Arc<Gates>,
+    watches: Arc<Watches>,
+}
+
+impl Listener for Listeners {
+    fn changed(&self, master: usize, key: &[u8]) {
+        self.gates.changed(master, key);
+        self.watches.changed(master, key);
+    }
+
+    fn all_changed(&self, master: usize) {
+        self.gates.all_changed(master);
+        self.watches.all_changed(master);
+    }
 }
 
 impl Masters {
@@ -25,13 +47,14 @@ impl Masters {
         all: Vec<Arc<dyn Master>>,
         settings: Settings,
         clock: Clock,
-        gates: Arc<Gates>,
+        listeners: &Listeners,
     ) -> Self {
         Self {
             all,
             settings,
             clock,
-            gates,
+            gates: listeners.gates.clone(),
+            watches: listeners.watches.clone(),
             unsettled: watch::Sender::new(0),
         }
     }
@@ -49,6 +72,17 @@ impl Masters {
         let _ = unsettled.wait_for(|count| *count == 0).await;
     }
 
+    /// The masters that tell of changes.
+    pub(crate) fn telling(&self) -> MasterSet {
+        let mut telling = MasterSet::EMPTY;
+        for (index, master) in self.all.iter().enumerate() {
+            if master.tells().is_some() {
+                telling.insert(index);
+            }
+        }
+        telling
+    }
+
     /// The master that all who contend for the key ask first, if a quorum of
     /// masters tells of changes.
     pub(crate) fn lead(&self, key: &[u8]) -> Option<usize> {
@@ -62,8 +96,7 @@ impl Masters {
 
     /// Whether a quorum of masters tells of changes.
     pub(crate) fn tell(&self) -> bool {
-        let telling = self.all.iter().filter(|master| master.tells().is_some());
-        self.settings.quorum.is_met_by(telling.count())
+        self.settings.quorum.is_met_by(self.telling().len())
     }
 
     /// The key of a resource.

@@ -236,10 +236,7 @@ impl<'a> Waiter<'a> {
 
     /// Which masters don't have the key; those that have it tell when it changes.
     async fn look(&self) -> MasterSet {
-        let mut all = MasterSet::EMPTY;
-        (0..self.masters.all.len()).for_each(|master| {
-            all.insert(master);
-        });
+        let all = MasterSet::first(self.masters.all.len());
         self.free(&mut self.send_look(all)).await
     }
 

@@ -219,7 +219,10 @@ async fn longest_gap() -> Duration {
 /// For how long this thread has waited for a processor while it was ready to run.
 fn delay_by_the_machine() -> Duration {
     let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let waited = schedule.split(' ').nth(1).and_then(|nanos| nanos.parse().ok());
+    let waited = schedule
+        .split(' ')
+        .nth(1)
+        .and_then(|nanos| nanos.parse().ok());
     Duration::from_nanos(waited.unwrap_or_default())
 }
 

@@ -25,6 +25,14 @@ impl MasterSet {
     /// The set without masters.
     pub const EMPTY: MasterSet = MasterSet(0);
 
+    /// The first so many masters.
+    pub const fn first(count: usize) -> Self {
+        match count {
+            0 => MasterSet(0),
+            _ => MasterSet(u128::MAX >> (Self::CAPACITY - count)),
+        }
+    }
+
     /// Adds a master; says whether it was new.
     ///
     /// # Panics
@@ -45,6 +53,16 @@ impl MasterSet {
     /// The masters that are in either set.
     pub const fn union(self, other: MasterSet) -> MasterSet {
         MasterSet(self.0 | other.0)
+    }
+
+    /// The masters that are in both sets.
+    pub const fn intersection(self, other: MasterSet) -> MasterSet {
+        MasterSet(self.0 & other.0)
+    }
+
+    /// The masters of this set that are not in the other.
+    pub const fn without(self, other: MasterSet) -> MasterSet {
+        MasterSet(self.0 & !other.0)
     }
 
     /// How many masters are in the set.

@@ -26,6 +26,8 @@ pub(crate) enum Action {
     Release,
     /// See whether there is no such key, and be told when that changes.
     Look,
+    /// See whether the key's value is the token, and be told when that changes.
+    Check,
 }
 
 impl Command {

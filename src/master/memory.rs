@@ -263,6 +263,7 @@ impl Memory {
         match command.action {
             Action::Take(_) | Action::Look if held.is_some() => return Answer::No,
             Action::Look => return Answer::Yes,
+            Action::Check => {}
             Action::Take(ttl) => {
                 let entry = Entry {
                     value: command.token.to_string(),

@@ -213,7 +213,7 @@ impl Link {
                 self.longest_ttl
                     .fetch_max(ttl.as_millis(), Ordering::Relaxed);
             }
-            Action::Look => {}
+            Action::Look | Action::Check => {}
             Action::Release => {
                 if let Some(until) = self.strays_until() {
                     self.owe(Owed {

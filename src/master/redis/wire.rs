@@ -16,7 +16,7 @@ impl Wire {
             Action::Take(ttl) => set_if_absent(command, ttl.as_millis()),
             Action::Extend(_) => in_full(command),
             Action::Release => by_hash(command),
-            Action::Look => get(command),
+            Action::Look | Action::Check => get(command),
         })
     }
 }
@@ -29,7 +29,7 @@ pub(super) async fn ask(connection: &mut MultiplexedConnection, command: &Comman
     if is_no_script(&answer) {
         answer = connection.send_packed_command(&in_full(command)).await;
     }
-    read(command.action, answer)
+    read(command, answer)
 }
 
 /// Taking is a plain command: a script would have to be sent again when the
@@ -80,7 +80,7 @@ fn add_arguments(script: &mut Cmd, command: &Command) {
 fn source(action: Action) -> &'static str {
     match action {
         Action::Extend(_) => EXTEND,
-        Action::Take(_) | Action::Release | Action::Look => RELEASE,
+        Action::Take(_) | Action::Release | Action::Look | Action::Check => RELEASE,
     }
 }
 
@@ -110,14 +110,20 @@ fn is_no_script(answer: &RedisResult<Value>) -> bool {
 
 /// What the answer means. One that the command can't have is taken for the sign
 /// of a connection whose answers are out of step: it is not used any more.
-fn read(action: Action, answer: RedisResult<Value>) -> Reply {
-    match (action, answer.and_then(Value::extract_error)) {
+fn read(command: &Command, answer: RedisResult<Value>) -> Reply {
+    match (command.action, answer.and_then(Value::extract_error)) {
         (Action::Take(_), Ok(Value::Okay)) => Ok(Answer::Yes),
         (Action::Take(_), Ok(Value::Nil)) => Ok(Answer::No),
         (Action::Extend(_) | Action::Release, Ok(Value::Int(1))) => Ok(Answer::Yes),
         (Action::Extend(_) | Action::Release, Ok(Value::Int(0))) => Ok(Answer::No),
         (Action::Look, Ok(Value::Nil)) => Ok(Answer::Yes),
         (Action::Look, Ok(Value::BulkString(_))) => Ok(Answer::No),
+        (Action::Check, Ok(Value::BulkString(value)))
+            if value == command.token.as_str().as_bytes() =>
+        {
+            Ok(Answer::Yes)
+        }
+        (Action::Check, Ok(Value::BulkString(_) | Value::Nil)) => Ok(Answer::No),
         (_, Ok(other)) => Err(Fault::Broken {
             cause: format!("an answer to another command: {other:?}").into(),
         }),
