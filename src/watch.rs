@@ -28,8 +28,6 @@ pub(crate) struct Watch {
 struct Suspects {
     known: Mutex<Known>,
     news: Notify,
-    /// One check at a time.
-    checking: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -45,7 +43,6 @@ struct Known {
 pub(crate) struct Check<'a> {
     watch: &'a Watch,
     suspects: MasterSet,
-    _one_at_a_time: tokio::sync::MutexGuard<'a, ()>,
 }
 
 impl Watches {
@@ -127,14 +124,12 @@ impl Watch {
         }
     }
 
-    /// Begins to check the suspects, if there are any.
-    pub(crate) async fn check(&self) -> Option<Check<'_>> {
-        let one_at_a_time = self.suspects.checking.lock().await;
+    /// Begins to check the suspects, if there are any that nobody checks.
+    pub(crate) fn check(&self) -> Option<Check<'_>> {
         let suspects = mem::take(&mut lock(&self.suspects.known).suspects);
         (!suspects.is_empty()).then_some(Check {
             watch: self,
             suspects,
-            _one_at_a_time: one_at_a_time,
         })
     }
 }
