@@ -17,9 +17,11 @@
 //! | [`Backoff`] | the pause between two rounds |
 //! | [`Spread`] | the pause of one of several that hear at once that a lock is free |
 //! | [`Renewal`] | when a lease that is kept is extended |
+//! | [`Quarantine`], [`Age`], [`Evidence`] | for how long a master that came up has no vote |
 //!
 //! The algorithm is that of <https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/>.
 
+mod admission;
 mod backoff;
 mod drift;
 mod lease;
@@ -31,6 +33,7 @@ mod spread;
 mod tally;
 mod ttl;
 
+pub use admission::{Age, Evidence, Quarantine};
 pub use backoff::{Backoff, InvalidBackoff};
 pub use drift::{Drift, InvalidDrift};
 pub use lease::{InvalidTerms, Lease, Terms};
