@@ -112,7 +112,7 @@ impl Claim {
             return false;
         }
         sent.longest = ttl.max(sent.longest);
-        let command = Command::new(Action::Take(ttl), self.key.clone(), self.token);
+        let command = Command::new(Action::GiveBack(ttl), self.key.clone(), self.token);
         let reseeds = Fanout::send_to(lost, &self.masters.all, &command, self.masters.clock);
         let sent_to = reseeds.may_have_agreed();
         for master in 0..self.masters.all.len() {

@@ -19,6 +19,7 @@ use crate::held::Held;
 use crate::hold::{HoldError, LeaseHandle, hold};
 use crate::keeper;
 use crate::masters::Masters;
+use crate::quarantine::Quarantined;
 use crate::settings::{Retry, Wait};
 use crate::waiting::{chance, give_way};
 
@@ -334,6 +335,7 @@ impl Attempt<'_> {
             chance(self.masters, self.key, gate, &mut turn, spread, fallback).await;
         }
         loop {
+            let quarantined;
             match self.make().await {
                 Ok(won) => {
                     self.adapt(Spread::won);
@@ -342,6 +344,7 @@ impl Attempt<'_> {
                 }
                 Err(refused) => {
                     reachable = matches!(refused, LockError::Taken { .. });
+                    quarantined = Quarantined::of(&refused);
                     if refused
                         .report()
                         .is_some_and(|report| report.count(Vote::Yes) > 0)
@@ -352,6 +355,7 @@ impl Attempt<'_> {
                 }
             }
             let fallback = waiting.fallback(self.masters.tell(), reachable);
+            let fallback = quarantined.map_or(fallback, |found| found.pause(fallback));
             let spread = self.spread(waiting);
             chance(self.masters, self.key, gate, &mut turn, spread, fallback).await;
         }

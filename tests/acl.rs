@@ -29,7 +29,7 @@ async fn set_user(server: &Server, rules: &[&str]) {
 }
 
 fn redlock(address: impl std::fmt::Display) -> Redlock {
-    Redlock::builder()
+    support::builder()
         .masters([format!("redis://redquorum:password@{address}")])
         .key_prefix("lock:")
         .build()

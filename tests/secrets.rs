@@ -49,7 +49,7 @@ async fn a_password_is_used_and_never_shown() {
     let log = Log::start();
     let server = Server::start_with(&["--requirepass", SECRET]).await;
     let with = |password: &str| {
-        Redlock::builder()
+        support::builder()
             .masters([format!("redis://:{password}@{}/0", server.addr())])
             .build()
             .unwrap()
