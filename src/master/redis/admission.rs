@@ -179,3 +179,119 @@ fn says_always(config: Value) -> bool {
     let is = |name: &str, value: &str| settings.get(name).is_some_and(|set| set == value);
     is("appendfsync", "always") && is("no-appendfsync-on-rewrite", "no")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::core::Quarantine;
+
+    const INFO: &str = "# Server\r\nredis_version:7.0.15\r\nrun_id:b1\r\n\
+        uptime_in_seconds:70\r\nuptime_in_days:0\r\n\r\n# Memory\r\nmaxmemory_policy:";
+
+    #[test]
+    fn info_is_read_as_far_as_it_goes() {
+        let master = Info {
+            run_id: Some("b1".into()),
+            uptime: Some(Duration::from_secs(70)),
+            ..Info::default()
+        };
+        let read = Info::parse(&format!(
+            "{INFO}noeviction\r\nrole:master\r\naof_enabled:0\r\n"
+        ));
+        assert_eq!(read, master);
+        for policy in ["volatile-lru", "volatile-ttl", "allkeys-random"] {
+            let read = Info::parse(&format!(
+                "{INFO}{policy}\r\nrole:slave\r\naof_enabled:1\r\n"
+            ));
+            let replica = Info {
+                is_replica: true,
+                appends: true,
+                eviction: Some(policy.to_owned()),
+                ..Info::parse(&format!("{INFO}noeviction"))
+            };
+            assert_eq!(read, replica);
+        }
+        for strange in ["", "\r\n", "+OK", "run_id", "uptime_in_seconds:soon\r\n"] {
+            assert_eq!(Info::parse(strange), Info::default());
+        }
+    }
+
+    fn register() -> Register {
+        let admissions = Admissions {
+            clock: Clock::System,
+            quarantine: Quarantine::of_one_ttl(),
+            voters: Arc::default(),
+        };
+        Register::new(admissions, 0, "a".into())
+    }
+
+    fn at(secs: u64) -> Moment {
+        Moment::from_origin(Duration::from_secs(secs))
+    }
+
+    fn info(run_id: &str, uptime: Option<u64>, is_replica: bool) -> Info {
+        Info {
+            run_id: Some(run_id.into()),
+            uptime: uptime.map(Duration::from_secs),
+            is_replica,
+            ..Info::default()
+        }
+    }
+
+    /// The ages, in seconds and at once, that these answers give.
+    fn ages<const N: usize>(answers: [(u64, Info); N]) -> [u64; N] {
+        let register = register();
+        answers.map(|(answered, info)| {
+            let standing = register.enter(info, false, at(answered));
+            standing.evidence.age.at(at(answered)).as_secs()
+        })
+    }
+
+    #[test]
+    fn s13_a_process_is_as_old_as_any_connection_to_it_has_seen() {
+        let told = |uptime| info("a", Some(uptime), false);
+        assert_eq!(ages([(100, told(7)), (110, told(17))]), [6, 16]);
+        // The server's clock was set back.
+        assert_eq!(ages([(100, told(7)), (110, told(0))]), [6, 16]);
+        let silent = || info("a", None, false);
+        assert_eq!(ages([(100, silent()), (110, silent())]), [0, 10]);
+        assert_eq!(ages([(100, told(7)), (110, silent())]), [6, 16]);
+    }
+
+    #[test]
+    fn s13_another_process_is_young() {
+        let first = info("a", Some(1000), false);
+        let again = info("b", Some(1), false);
+        assert_eq!(ages([(100, first), (101, again)]), [999, 0]);
+        let unknown = || Info::default();
+        assert_eq!(ages([(100, unknown()), (110, unknown())]), [0, 0]);
+    }
+
+    #[test]
+    fn s13_a_replica_that_becomes_a_master_counts_from_when_it_was_one() {
+        let replica = |uptime| (uptime, info("a", Some(uptime), true));
+        let master = |uptime| (uptime, info("a", Some(uptime), false));
+        let seen = [replica(100), replica(200), master(210), master(220)];
+        assert_eq!(ages(seen), [0, 0, 10, 20]);
+    }
+
+    #[test]
+    fn s13_the_file_is_synced_always_if_nothing_says_otherwise() {
+        let settings = |pairs: &[(&str, &str)]| {
+            let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+            let pairs = pairs.iter().map(|(name, set)| (text(name), text(set)));
+            says_always(Value::Map(pairs.collect()))
+        };
+        let on_rewrite = "no-appendfsync-on-rewrite";
+        assert!(settings(&[(on_rewrite, "no"), ("appendfsync", "always")]));
+        assert!(!settings(&[(on_rewrite, "yes"), ("appendfsync", "always")]));
+        assert!(!settings(&[
+            (on_rewrite, "no"),
+            ("appendfsync", "everysec")
+        ]));
+        assert!(!settings(&[("appendfsync", "always")]));
+        assert!(!settings(&[]));
+        assert!(!says_always(Value::Nil));
+    }
+}
