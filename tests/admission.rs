@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use redquorum::{
-    Builder, ExtendError, Fault, Guard, LockError, MasterState, Redlock, RoundReport, Vote,
+    Builder, ExtendError, Fault, Guard, LockError, MasterState, Redlock, ReleaseError, RoundReport,
+    Vote,
 };
 use support::fleet::Fleet;
 use support::inspect;
@@ -198,8 +199,8 @@ async fn s13_masters_that_came_up_lately_are_waited_for_and_told_of() {
     );
     lock.release().await.unwrap();
     for master in fleet.iter() {
-        let sets = master.commandstats("set").await;
-        assert!(sets <= 2, "{sets}: it slept until the quarantine was over");
+        let attempts = master.commandstats("evalsha").await;
+        assert!(attempts < 8, "{attempts}: it slept until it was over");
     }
 }
 
@@ -368,8 +369,16 @@ async fn s14_the_same_server_under_two_names_has_one_vote() {
     fleet.assert_no_keys(SECOND).await;
 
     // Two are left, and one of them has two names: no quorum of five.
+    let lock = redlock.lock(RESOURCE).ttl(60 * SECOND).try_once().await;
+    let lock = lock.unwrap();
     fleet[1].kill();
     fleet[2].kill();
+    let undecided = lock.extend(60 * SECOND).await.unwrap_err();
+    let unknown = matches!(undecided, ExtendError::Unknown { .. });
+    assert!(unknown, "{undecided}");
+    let unconfirmed = lock.release().await.unwrap_err();
+    let unknown = matches!(unconfirmed, ReleaseError::Unconfirmed { .. });
+    assert!(unknown, "{unconfirmed}");
     eventually("they are missed", 5 * SECOND, async || {
         redlock.masters().await.voting() == 2
     })
@@ -445,6 +454,21 @@ async fn s14_a_replica_has_no_vote_until_it_is_a_master() {
     })
     .await;
     drop(redlock.lock(RESOURCE).try_once().await.unwrap());
+}
+
+#[tokio::test]
+async fn s14_a_master_that_becomes_a_replica_is_known_as_one_at_its_first_refusal() {
+    let fleet = Fleet::start(3).await;
+    let redlock = admitted(without_quarantine(fleet.urls()).quorum(3)).await;
+    let port = fleet[0].addr().port().to_string();
+    let mut replicate = redis::cmd("REPLICAOF");
+    let _: () = inspect::ask(&fleet[2].url(), replicate.arg("127.0.0.1").arg(port)).await;
+    let report = refusal(&redlock).await.expect("one refuses to write");
+    assert!(report.to_string().contains("READONLY"), "{report}");
+    eventually("it is looked at again", SECOND, async || {
+        state(&redlock, 2).await.fault == Some(Fault::Replica)
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -63,8 +63,14 @@ async fn ask(
     command: Arc<Command>,
 ) -> Reply {
     let reply = wire::ask(&mut connection, &command).await;
-    if matches!(reply, Err(Fault::Broken { .. })) {
+    if matches!(reply, Err(Fault::Broken { .. })) || is_by_a_replica(&reply) {
         link.found_broken(session);
     }
     reply
+}
+
+/// A master has become a replica since it was admitted: on the next connection it
+/// is known as one, and as young when it is a master again (S13, S14).
+fn is_by_a_replica(reply: &Reply) -> bool {
+    matches!(reply, Err(Fault::Rejected { cause }) if cause.contains("READONLY"))
 }
