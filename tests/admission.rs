@@ -152,6 +152,26 @@ async fn s13_masters_that_came_up_lately_are_waited_for_and_told_of() {
     }
 }
 
+/// It has no vote, so that it doesn't help that the lock is free there.
+#[tokio::test]
+async fn s13_a_lock_that_is_free_in_quarantine_wakes_nobody() {
+    let taken = Server::start_with(DURABLE).await;
+    let free = Server::start_with(DURABLE).await;
+    let young = Server::start().await;
+    let mut set = redis::cmd("SET");
+    let set = set.arg(RESOURCE).arg("other").arg("PX").arg(60_000);
+    let _: () = inspect::ask(&taken.url(), set).await;
+    let urls = [taken.url(), free.url(), young.url()];
+    let redlock = builder(urls).ttl(600 * SECOND).build().unwrap();
+    assert_eq!(redlock.masters().await.voting(), 2);
+    let refused = redlock.lock(RESOURCE).wait(SECOND).await.unwrap_err();
+    let LockError::WaitedTooLong { last, attempts, .. } = refused else {
+        panic!("{refused}");
+    };
+    assert!(matches!(*last, LockError::Taken { .. }), "{last}");
+    assert!(attempts < 8, "{attempts}");
+}
+
 #[tokio::test]
 async fn s13_a_restart_on_an_idle_connection_is_noticed_before_the_next_vote() {
     // The second kind has no RESP3, so that the loss shows at the next command.
