@@ -187,7 +187,7 @@ impl Claim {
             return false;
         }
         sent.longest = ttl.max(sent.longest);
-        let command = Command::new(Action::Take(ttl), self.key.clone(), self.token);
+        let command = Command::new(Action::GiveBack(ttl), self.key.clone(), self.token);
         let reseeds = Fanout::send_to(lost, &self.masters.all, &command, self.masters.clock);
         sent.reseeded = sent.reseeded.union(reseeds.may_have_agreed());
         sent.reseeds = Some(reseeds);

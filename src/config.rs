@@ -8,8 +8,8 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::clock::Clock;
-use crate::core::{Drift, InvalidDrift, InvalidQuorum, Quorum};
-use crate::master::{InvalidUrl, Master, Notices, RedisClient, RedisSource, Timeouts};
+use crate::core::{Drift, InvalidDrift, InvalidQuorum, Quarantine, Quorum};
+use crate::master::{Admissions, InvalidUrl, Master, Notices, RedisClient, RedisSource, Timeouts};
 use crate::masters::{Listeners, Masters};
 use crate::redlock::Redlock;
 use crate::settings::{InvalidRetry, InvalidTime, Retry, Settings, Wait};
@@ -27,6 +27,8 @@ const LEAST_TIMEOUT: Duration = Duration::from_millis(10);
 /// | [`drift_floor`](Self::drift_floor) | 2 ms | |
 /// | [`min_validity`](Self::min_validity) | 0 | |
 /// | [`ttl`](Self::ttl) | 10 s | 1 ms to 2^62 ms, and more than its drift |
+/// | [`max_ttl`](Self::max_ttl) | none | at least the default TTL |
+/// | [`restart_quarantine`](Self::restart_quarantine) | on | |
 /// | [`wait`](Self::wait) | up to 10 s | |
 /// | [`retry`](Self::retry) | 5 ms doubling to 250 ms, any number of attempts | |
 /// | [`max_hold`](Self::max_hold) | 1 hour | |
@@ -42,6 +44,8 @@ pub struct Builder {
     drift_floor: Duration,
     min_validity: Duration,
     ttl: Duration,
+    max_ttl: Option<Duration>,
+    restart_quarantine: bool,
     wait: Wait,
     retry: Retry,
     max_hold: Duration,
@@ -74,6 +78,8 @@ impl Builder {
             drift_floor: Duration::from_millis(2),
             min_validity: Duration::ZERO,
             ttl: Duration::from_secs(10),
+            max_ttl: None,
+            restart_quarantine: true,
             wait: Wait::For(Duration::from_secs(10)),
             retry: Retry::default(),
             max_hold: Duration::from_secs(3600),
@@ -161,6 +167,40 @@ impl Builder {
         self
     }
 
+    /// The longest TTL that any client of these masters asks for, in requests and
+    /// extensions; longer ones are refused. The
+    /// [quarantine](Self::restart_quarantine) of a master that restarted lasts for
+    /// this, instead of for the TTL of the request.
+    ///
+    /// Set it, to the same for all clients, as soon as they don't all use one TTL:
+    /// a lock that lives for longer than the quarantine of another client is one
+    /// that a master may forget, and that client takes.
+    pub fn max_ttl(mut self, longest: Duration) -> Self {
+        self.max_ttl = Some(longest);
+        self
+    }
+
+    /// Whether a master that came up lately has no vote. The default is yes: it
+    /// may have come up without the locks that it had granted, so that it is
+    /// neither asked for a lock nor counted for an extension before it has been up
+    /// for one TTL of the request, or [`max_ttl`](Self::max_ttl) if that is set
+    /// (S13). Requests wait for that, within their [wait](Self::wait).
+    ///
+    /// Masters that prove that they keep everything need no quarantine:
+    /// `appendonly yes` with `appendfsync always`. For all others, the age is what
+    /// `INFO` says, less a second, or the time for which this client has been
+    /// connected, if that is more.
+    ///
+    /// Without the quarantine, **two clients can hold one lock** for up to a TTL
+    /// after a master has lost its memory, by a crash say, while a lock was held.
+    /// Turn it off where masters have just been started and nobody holds locks
+    /// there yet, as in tests, or where something else keeps a crashed master down
+    /// for the longest TTL.
+    pub fn restart_quarantine(mut self, on: bool) -> Self {
+        self.restart_quarantine = on;
+        self
+    }
+
     /// How long requests wait that don't say otherwise.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.wait = wait.into();
@@ -224,6 +264,7 @@ impl Builder {
             drift,
             min_validity: self.min_validity,
             ttl: self.ttl,
+            max_ttl: self.max_ttl,
             wait: self.wait,
             retry: self.retry,
             max_hold: self.max_hold,
@@ -232,6 +273,15 @@ impl Builder {
         };
         settings.terms(settings.ttl)?;
         let clock = clock_for(&sources);
+        let admissions = Admissions {
+            clock,
+            quarantine: match (self.restart_quarantine, self.max_ttl) {
+                (false, _) => Quarantine::OFF,
+                (true, None) => Quarantine::of_one_ttl(),
+                (true, Some(longest)) => Quarantine::of(longest),
+            },
+            voters: Arc::default(),
+        };
         let timeouts = Timeouts {
             command: self.master_timeout,
             connect: self.connect_timeout,
@@ -242,7 +292,7 @@ impl Builder {
             .enumerate()
             .map(|(master, source)| {
                 let listener = Arc::new(listeners.clone());
-                source.open(timeouts, Notices { master, listener })
+                source.open(timeouts, admissions.clone(), Notices { master, listener })
             })
             .collect();
         Ok(Redlock::new(Masters::new(
@@ -275,11 +325,11 @@ impl Source {
         }
     }
 
-    fn open(self, timeouts: Timeouts, notices: Notices) -> Arc<dyn Master> {
+    fn open(self, timeouts: Timeouts, admissions: Admissions, notices: Notices) -> Arc<dyn Master> {
         match self {
-            Source::Redis(source) => source.open(timeouts, notices),
+            Source::Redis(source) => source.open(timeouts, admissions, notices),
             #[cfg(feature = "testing")]
-            Source::Memory(master) => Arc::new(master),
+            Source::Memory(master) => Arc::new(master.admitted(&admissions)),
         }
     }
 }

@@ -24,7 +24,7 @@ fn ms(millis: u64) -> Duration {
 }
 
 fn builder(fleet: &Fleet) -> Builder {
-    Redlock::builder().masters(fleet.urls())
+    support::builder().masters(fleet.urls())
 }
 
 /// A coordinator whose connections stand.
@@ -245,7 +245,7 @@ async fn owner_that_is_stopped() {
     let Ok(urls) = std::env::var("REDQUORUM_TEST_OWNER") else {
         return;
     };
-    let redlock = connected(Redlock::builder().masters(urls.split(','))).await;
+    let redlock = connected(support::builder().masters(urls.split(','))).await;
     let request = redlock.lock("a").ttl(SECOND).auto_extend();
     let lock = request.await.unwrap();
     let lost = lock.lost_token();

@@ -44,7 +44,7 @@ impl Usage {
 }
 
 async fn connected(fleet: &Fleet) -> Redlock {
-    let builder = Redlock::builder().masters(fleet.urls());
+    let builder = support::builder().masters(fleet.urls());
     let redlock = builder.master_timeout(SECOND).build().unwrap();
     eventually("all masters grant", 5 * SECOND, async || {
         let lock = redlock.lock("connected").await.unwrap();

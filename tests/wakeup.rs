@@ -18,7 +18,7 @@ fn never() -> Retry {
 }
 
 fn redlock(fleet: &Fleet) -> Redlock {
-    Redlock::builder()
+    support::builder()
         .masters(fleet.urls())
         .master_timeout(5 * SECOND)
         .retry(never())
@@ -195,7 +195,7 @@ async fn masters_that_tell_nothing_are_asked_from_time_to_time() {
     let urls = urls
         .iter()
         .map(|url| url.replace("redis://", "redis://mute:pw@"));
-    let builder = Redlock::builder().masters(urls).master_timeout(5 * SECOND);
+    let builder = support::builder().masters(urls).master_timeout(5 * SECOND);
     let (here, there) = (builder.clone().build().unwrap(), builder.build().unwrap());
     let lock = here.lock("a").await.unwrap();
     let waiter = tokio::spawn(there.lock("a").into_future());
