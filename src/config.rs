@@ -29,7 +29,7 @@ const LEAST_TIMEOUT: Duration = Duration::from_millis(10);
 /// | [`ttl`](Self::ttl) | 10 s | 1 ms to 2^62 ms, and more than its drift |
 /// | [`max_ttl`](Self::max_ttl) | none | at least the default TTL |
 /// | [`restart_quarantine`](Self::restart_quarantine) | on | |
-/// | [`wait`](Self::wait) | up to 10 s | |
+/// | [`wait`](Self::wait) | up to 15 s | |
 /// | [`retry`](Self::retry) | 5 ms doubling to 250 ms, any number of attempts | |
 /// | [`max_hold`](Self::max_hold) | 1 hour | |
 /// | [`master_timeout`](Self::master_timeout) | 50 ms | at least 10 ms |
@@ -80,7 +80,7 @@ impl Builder {
             ttl: Duration::from_secs(10),
             max_ttl: None,
             restart_quarantine: true,
-            wait: Wait::For(Duration::from_secs(10)),
+            wait: Wait::For(Duration::from_secs(15)),
             retry: Retry::default(),
             max_hold: Duration::from_secs(3600),
             master_timeout: Duration::from_millis(50),
@@ -119,7 +119,7 @@ impl Builder {
     }
 
     /// Adds in-process masters. The lease is then measured by tokio's clock,
-    /// like the expiry of their keys.
+    /// like the expiry of their keys, so they can't be mixed with real ones.
     #[cfg(feature = "testing")]
     pub fn memory_masters<'a>(
         self,
@@ -272,7 +272,7 @@ impl Builder {
             key_prefix: self.key_prefix,
         };
         settings.terms(settings.ttl)?;
-        let clock = clock_for(&sources);
+        let clock = clock_for(&sources)?;
         let admissions = Admissions {
             clock,
             quarantine: match (self.restart_quarantine, self.max_ttl) {
@@ -337,17 +337,22 @@ impl Source {
 /// In-process masters expire their keys by tokio's clock, so that leases must
 /// be measured by it too.
 #[cfg(feature = "testing")]
-fn clock_for(sources: &[Source]) -> Clock {
-    let in_process = sources.iter().find_map(|source| match source {
+fn clock_for(sources: &[Source]) -> Result<Clock, ConfigError> {
+    let in_process = sources.iter().filter_map(|source| match source {
         Source::Memory(master) => Some(master.origin()),
         Source::Redis(_) => None,
     });
-    in_process.map_or(Clock::System, Clock::Tokio)
+    let origins: Vec<_> = in_process.collect();
+    match origins.first() {
+        None => Ok(Clock::System),
+        Some(origin) if origins.len() == sources.len() => Ok(Clock::Tokio(*origin)),
+        Some(_) => Err(ConfigError::MixedMasters),
+    }
 }
 
 #[cfg(not(feature = "testing"))]
-fn clock_for(_sources: &[Source]) -> Clock {
-    Clock::System
+fn clock_for(_sources: &[Source]) -> Result<Clock, ConfigError> {
+    Ok(Clock::System)
 }
 
 fn check_timeout(of: &'static str, timeout: Duration) -> Result<(), ConfigError> {
@@ -385,6 +390,9 @@ pub enum ConfigError {
         /// Its address.
         address: Arc<str>,
     },
+    /// In-process masters and real ones measure time by different clocks.
+    #[error("in-process masters can't be mixed with real ones: they have another clock")]
+    MixedMasters,
     /// There are no masters, too many, or the quorum is not safe.
     #[error(transparent)]
     Quorum(#[from] InvalidQuorum),

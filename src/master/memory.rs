@@ -68,6 +68,7 @@ struct Memory {
     delay: Duration,
     requests_to_lose: usize,
     replies_to_lose: usize,
+    rejects: bool,
     executed: usize,
 }
 
@@ -89,8 +90,8 @@ struct Letter {
     answer: oneshot::Sender<Given>,
 }
 
-/// An answer, and when it was given.
-type Given = (Answer, Instant);
+/// A reply, and when it was given.
+type Given = (Reply, Instant);
 
 impl MemoryMaster {
     /// A healthy master without keys, by this name.
@@ -113,6 +114,7 @@ impl MemoryMaster {
                     delay: Duration::ZERO,
                     requests_to_lose: 0,
                     replies_to_lose: 0,
+                    rejects: false,
                     executed: 0,
                 }),
             }),
@@ -180,6 +182,13 @@ impl MemoryMaster {
         self.memory().replies_to_lose = count;
     }
 
+    /// Answers each command with an error, and does nothing, as a server that is
+    /// out of memory does; until it is called with `false`.
+    pub fn reject(&self, rejects: bool) {
+        self.memory().rejects = rejects;
+        self.repay();
+    }
+
     /// The value of a key, if there is one.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<String> {
         let memory = self.memory();
@@ -245,7 +254,7 @@ impl MemoryMaster {
     fn repay(&self) {
         let now = Instant::now();
         let mut memory = self.memory();
-        if memory.reach == Reach::Healthy {
+        if memory.reach == Reach::Healthy && !memory.rejects {
             for owed in self.shared.owed.take().list.drain(..) {
                 let release = Command::new(Action::Release, owed.key, owed.token);
                 memory.execute(&release, now);
@@ -265,7 +274,7 @@ impl Memory {
             && let Some(letter) = self.inbox.pop_front()
         {
             let executed = letter.arrives.max(self.resumed);
-            let answer = self.execute(&letter.command, executed);
+            let answer = self.reply(&letter.command, executed);
             if self.replies_to_lose > 0 {
                 self.replies_to_lose -= 1;
                 self.lost.push(letter.answer);
@@ -276,6 +285,15 @@ impl Memory {
         }
     }
 
+    fn reply(&mut self, command: &Command, now: Instant) -> Reply {
+        if self.rejects {
+            return Err(Fault::Rejected {
+                cause: "ERR it rejects everything".into(),
+            });
+        }
+        Ok(self.execute(command, now))
+    }
+
     fn execute(&mut self, command: &Command, now: Instant) -> Answer {
         self.executed += 1;
         let held = self.live(&command.key, now).map(|entry| &*entry.value);
@@ -284,7 +302,6 @@ impl Memory {
                 return Answer::No;
             }
             Action::Look => return Answer::Yes,
-            Action::Check => {}
             Action::Take(ttl) | Action::GiveBack(ttl) => {
                 let entry = Entry {
                     value: command.token.to_string(),
@@ -298,6 +315,7 @@ impl Memory {
                     entry.expires = now.checked_add(ttl.as_duration());
                 }
             }
+            Action::Check => {}
             Action::Release => {
                 self.keys.remove(&*command.key);
             }
@@ -418,7 +436,7 @@ async fn answered(
     if back > Instant::now() {
         sleep_until(back).await;
     }
-    Ok(answer)
+    answer
 }
 
 impl fmt::Debug for MemoryMaster {

@@ -33,7 +33,8 @@ impl RedisSource {
             .map_err(|error| invalid(format!("{error}; {expected}")))?;
         if !info.addr().is_supported() {
             return Err(invalid(
-                "this kind of address needs a feature of the crate that is off, tls-rustls say"
+                "this kind of address needs a feature of the crate that is off; rediss:// needs \
+                 tls-rustls or tls-native-tls"
                     .into(),
             ));
         }
