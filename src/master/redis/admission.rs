@@ -21,6 +21,7 @@ pub(super) struct Register {
     address: Arc<str>,
     known: Mutex<Option<Known>>,
     warned: AtomicBool,
+    said: AtomicBool,
 }
 
 /// What one connection found.
@@ -62,6 +63,7 @@ impl Register {
             address,
             known: Mutex::default(),
             warned: AtomicBool::new(false),
+            said: AtomicBool::new(false),
         }
     }
 
@@ -75,6 +77,16 @@ impl Register {
         let keeps_all = info.appends && syncs_always(connection).await?;
         self.warn_of_eviction(&info);
         Ok(self.enter(info, keeps_all, answered))
+    }
+
+    /// Once a master.
+    pub(super) fn say_it_does_not_tell(&self) {
+        if !self.said.swap(true, Ordering::Relaxed) {
+            tracing::info!(
+                master = %self.address,
+                "it does not tell of released locks: waiting for it by backoff alone"
+            );
+        }
     }
 
     fn enter(&self, info: Info, keeps_all: bool, answered: Moment) -> Standing {

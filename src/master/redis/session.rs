@@ -91,6 +91,9 @@ pub(super) async fn open(
         Some(lost) => kill(connection.clone(), lost, &origin).await?,
         None => true,
     };
+    if !tells {
+        register.say_it_does_not_tell();
+    }
     let session = Session {
         connection,
         number,
@@ -203,11 +206,7 @@ async fn client_id(connection: MultiplexedConnection) -> RedisResult<Option<i64>
 async fn tracking(connection: MultiplexedConnection) -> RedisResult<bool> {
     let mut tracking = cmd("CLIENT");
     tracking.arg("TRACKING").arg("ON").arg("NOLOOP");
-    let tells = allowed(ask(connection, &tracking).await)?.is_some();
-    if !tells {
-        tracing::info!("no wake-up by this server: waiting by backoff alone");
-    }
-    Ok(tells)
+    Ok(allowed(ask(connection, &tracking).await)?.is_some())
 }
 
 /// The keys that a push says have changed: `None` if all may have.

@@ -1,5 +1,5 @@
-//! A server that may evict locks is warned of. One test, since it hears all that
-//! is logged in its process.
+//! What is said of a server once, however often it is connected to. One test,
+//! since it hears all that is logged in its process.
 
 mod support;
 
@@ -10,9 +10,21 @@ use support::proxy::Proxy;
 use support::server::Server;
 use support::wait::eventually;
 
+/// One of them may not be asked to tell of changes.
+const WITHOUT_TRACKING: [&str; 8] = [
+    "--user",
+    "default",
+    "on",
+    "nopass",
+    "~*",
+    "&*",
+    "+@all",
+    "-client|tracking",
+];
+
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What is logged at the level of warnings.
+/// What is logged at the usual level.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -31,7 +43,7 @@ impl Log {
         let log = Self::default();
         let writer = log.clone();
         tracing_subscriber::fmt()
-            .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
+            .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
             .with_ansi(false)
             .with_writer(move || writer.clone())
             .init();
@@ -46,12 +58,16 @@ impl Log {
 }
 
 #[tokio::test]
-async fn a_server_that_may_evict_locks_is_warned_of_once() {
+async fn a_server_that_may_evict_locks_or_does_not_tell_of_releases_is_told_of_once() {
     let log = Log::start();
     let mut proxies = Vec::new();
     let mut servers = Vec::new();
     for policy in ["noeviction", "allkeys-lru", "volatile-ttl"] {
-        let server = Server::start_with(&["--maxmemory-policy", policy]).await;
+        let mut options = vec!["--maxmemory-policy", policy];
+        if policy == "volatile-ttl" {
+            options.extend(WITHOUT_TRACKING);
+        }
+        let server = Server::start_with(&options).await;
         proxies.push(Proxy::in_front_of(server.addr()).await);
         servers.push(server);
     }
@@ -73,4 +89,7 @@ async fn a_server_that_may_evict_locks_is_warned_of_once() {
         let warning = warnings.iter().find(of_it).unwrap();
         assert!(warning.contains(policy), "{warning}");
     }
+    let said = log.lines_with("by backoff alone");
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains(&proxies[2].addr().to_string()), "{said:?}");
 }
