@@ -14,6 +14,8 @@
 //! | [`Quorum`] | how many of how many masters decide |
 //! | [`Tally`] | the votes of one round |
 //! | [`AcquireRound`], [`ExtendRound`], [`ReleaseRound`] | the three kinds of round |
+//! | [`FenceRound`] | the second part of a fenced acquisition |
+//! | [`helper_key`] | the key of something that belongs to a lock |
 //! | [`Backoff`] | the pause between two rounds |
 //! | [`lead`] | which master is asked first by all who contend |
 //! | [`Spread`] | which of them ask at once when a lock becomes free |
@@ -25,6 +27,7 @@
 mod admission;
 mod backoff;
 mod drift;
+mod helper_key;
 mod lead;
 mod lease;
 mod moment;
@@ -38,6 +41,7 @@ mod ttl;
 pub use admission::{Age, Evidence, Quarantine};
 pub use backoff::{Backoff, InvalidBackoff};
 pub use drift::{Drift, InvalidDrift};
+pub use helper_key::helper_key;
 #[cfg(feature = "redis")]
 pub(crate) use lead::fold;
 pub use lead::lead;
@@ -46,8 +50,8 @@ pub use moment::Moment;
 pub use quorum::{InvalidQuorum, Quorum};
 pub use renewal::Renewal;
 pub use round::{
-    AcquireRound, AcquireVerdict, ExtendRound, ExtendVerdict, LeaseLoss, Refusal, ReleaseRound,
-    ReleaseVerdict,
+    AcquireRound, AcquireVerdict, ExtendRound, ExtendVerdict, FenceRound, LeaseLoss, Refusal,
+    ReleaseRound, ReleaseVerdict,
 };
 pub use spread::Spread;
 pub use tally::{MasterSet, Tally, Vote};

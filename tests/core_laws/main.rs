@@ -9,6 +9,7 @@ mod admission;
 mod backoff;
 mod drift;
 mod extend;
+mod fence;
 mod lease;
 mod quorum;
 mod release;

@@ -74,26 +74,27 @@ impl AcquireRound {
 
     fn decide(&mut self, now: Moment) -> AcquireVerdict {
         if self.verdict == AcquireVerdict::Pending {
-            self.verdict = self.judge(now);
+            self.verdict = judge(&self.tally, self.terms, self.started, now);
         }
         self.verdict
     }
+}
 
-    fn judge(&self, now: Moment) -> AcquireVerdict {
-        let quorum = self.tally.quorum();
-        let absent = self.tally.absent().len();
-        let not_granted = self.tally.no().len() + absent;
-        if quorum.is_blocked_by(absent) {
-            return AcquireVerdict::Lost(Refusal::NoQuorum);
-        }
-        if quorum.is_blocked_by(not_granted) {
-            return AcquireVerdict::Lost(Refusal::Taken);
-        }
-        let granted = quorum.is_met_by(self.tally.yes().len());
-        match self.terms.lease_if_valid(self.started, now) {
-            None => AcquireVerdict::Lost(Refusal::TooLate),
-            Some(lease) if granted => AcquireVerdict::Won(lease),
-            Some(_) => AcquireVerdict::Pending,
-        }
+/// What the votes come to.
+pub(super) fn judge(tally: &Tally, terms: Terms, started: Moment, now: Moment) -> AcquireVerdict {
+    let quorum = tally.quorum();
+    let absent = tally.absent().len();
+    let not_granted = tally.no().len() + absent;
+    if quorum.is_blocked_by(absent) {
+        return AcquireVerdict::Lost(Refusal::NoQuorum);
+    }
+    if quorum.is_blocked_by(not_granted) {
+        return AcquireVerdict::Lost(Refusal::Taken);
+    }
+    let granted = quorum.is_met_by(tally.yes().len());
+    match terms.lease_if_valid(started, now) {
+        None => AcquireVerdict::Lost(Refusal::TooLate),
+        Some(lease) if granted => AcquireVerdict::Won(lease),
+        Some(_) => AcquireVerdict::Pending,
     }
 }

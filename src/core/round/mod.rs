@@ -3,8 +3,10 @@
 
 mod acquire;
 mod extend;
+mod fence;
 mod release;
 
 pub use acquire::{AcquireRound, AcquireVerdict, Refusal};
 pub use extend::{ExtendRound, ExtendVerdict, LeaseLoss};
+pub use fence::FenceRound;
 pub use release::{ReleaseRound, ReleaseVerdict};
