@@ -121,12 +121,12 @@ impl<'a> Waiter<'a> {
 
     /// Waits until the lock may be had.
     pub(crate) async fn opening(&mut self, next: Next) -> Chance {
-        if self.gate.knows_a_holder() {
-            sleep(TRUST).await;
-        }
         let Some(lead) = self.masters.lead(self.key) else {
             return std::future::pending().await;
         };
+        if self.gate.knows_a_holder() {
+            sleep(TRUST).await;
+        }
         match next {
             Next::Rest => std::future::pending().await,
             Next::Look => self.look_out(lead).await,

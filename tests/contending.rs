@@ -156,3 +156,40 @@ async fn sets(fleet: &Fleet) -> Vec<u64> {
     }
     sets
 }
+
+/// Several processes take turns, and most of those who wait give up: at any point
+/// of their way.
+#[tokio::test(flavor = "multi_thread")]
+async fn s17_waiters_that_give_up_at_any_time_leave_nothing() {
+    let fleet = Fleet::start(3).await;
+    let mut tasks = Vec::new();
+    for process in 0..4 {
+        let redlock = connected(&fleet).await;
+        for task in 0..3 {
+            let redlock = redlock.clone();
+            tasks.push(tokio::spawn(async move {
+                let mut had = 0;
+                for turn in 0..150 {
+                    let patience = Duration::from_micros(
+                        (turn * 7919 + task * 104_729 + process * 1_299_709) % 5_000,
+                    );
+                    let request = redlock.lock("a").ttl(600 * SECOND);
+                    if let Ok(lock) = timeout(patience, request.into_future()).await {
+                        had += 1;
+                        drop(lock.unwrap());
+                    }
+                }
+                had
+            }));
+        }
+    }
+    let mut had = 0;
+    for task in tasks {
+        had += task.await.unwrap();
+    }
+    println!("{had} of 1800 had the lock");
+    assert!(had > 0);
+    fleet.assert_no_keys(SECOND).await;
+    let lock = timeout(SECOND, connected(&fleet).await.lock("a").into_future()).await;
+    lock.expect("it is free").unwrap().release().await.unwrap();
+}
