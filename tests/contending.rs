@@ -20,15 +20,19 @@ const SOON: Duration = Duration::from_millis(150);
 type Waiting = JoinHandle<Result<Guard, LockError>>;
 
 async fn connected(fleet: &Fleet) -> Redlock {
+    connected_to(fleet.urls(), fleet.len()).await
+}
+
+async fn connected_to(urls: Vec<String>, masters: usize) -> Redlock {
     let redlock = Redlock::builder()
-        .masters(fleet.urls())
+        .masters(urls)
         .master_timeout(5 * SECOND)
         .wait(Wait::Forever)
         .build()
         .unwrap();
     eventually("all masters grant", 5 * SECOND, async || {
         let lock = redlock.lock("connected").await.unwrap();
-        lock.release().await.unwrap().removed == fleet.len()
+        lock.release().await.unwrap().removed == masters
     })
     .await;
     redlock
@@ -192,4 +196,34 @@ async fn s17_waiters_that_give_up_at_any_time_leave_nothing() {
     fleet.assert_no_keys(SECOND).await;
     let lock = timeout(SECOND, connected(&fleet).await.lock("a").into_future()).await;
     lock.expect("it is free").unwrap().release().await.unwrap();
+}
+
+/// Whatever happens between being refused and being told is seen by looking.
+#[tokio::test]
+async fn a_release_that_comes_before_the_look_is_seen_by_it() {
+    let fleet = Fleet::start(3).await;
+    let proxies = fleet.proxies().await;
+    let urls: Vec<_> = proxies.iter().map(|proxy| proxy.url()).collect();
+    let here = connected(&fleet).await;
+    let there = connected_to(urls, 3).await;
+    for retry in [Retry::default(), Retry::default().attempts(1_000)] {
+        let lock = here.lock("a").await.unwrap();
+        for proxy in &proxies {
+            proxy.hold_requests_with("GET");
+        }
+        let request = there.lock("a").retry(retry);
+        let waiting = tokio::spawn(request.into_future());
+        eventually("it looks", SECOND, async || {
+            proxies.iter().any(|proxy| proxy.requests_waiting() > 0)
+        })
+        .await;
+        lock.release().await.unwrap();
+        for proxy in &proxies {
+            proxy.release_held();
+        }
+        let free = Instant::now();
+        let lock = timeout(5 * SECOND, waiting).await.expect("it is seen");
+        assert!(free.elapsed() < SOON, "{:?}", free.elapsed());
+        lock.unwrap().unwrap().release().await.unwrap();
+    }
 }
