@@ -131,8 +131,8 @@ impl<'a> Waiter<'a> {
             Next::Rest => std::future::pending().await,
             Next::Look => self.look_out(lead).await,
             Next::Enter => match self.is_free_at(lead).await {
-                true => self.at_the_opening(lead).await,
-                false => self.watch(lead).await,
+                Some(true) => self.at_the_opening(lead).await,
+                Some(false) | None => self.watch(lead).await,
             },
             Next::GiveWay => self.give_way(lead).await,
             Next::Watch => self.watch(lead).await,
@@ -166,7 +166,7 @@ impl<'a> Waiter<'a> {
                 return Some(claim);
             }
             claim.withdraw();
-            if self.free(&mut look).await.is_empty() {
+            if self.is_free(&mut look).await != Some(true) {
                 return None;
             }
         }
@@ -196,10 +196,11 @@ impl<'a> Waiter<'a> {
                     None => Chance::Missed { asked: true },
                 };
             }
-            if !self.is_free_at(lead).await {
-                break Chance::Missed { asked: false };
+            match self.is_free_at(lead).await {
+                Some(true) => spread.idle(idle),
+                Some(false) => break Chance::Missed { asked: false },
+                None => break Chance::Free,
             }
-            spread.idle(idle);
             idle += 1;
         };
         spread.taken();
@@ -213,12 +214,13 @@ impl<'a> Waiter<'a> {
     /// Waits until a quorum of masters say that the key is gone.
     async fn look_out(&mut self, lead: usize) -> Chance {
         let quorum = self.masters.settings.quorum;
+        let timeout = self.masters.settings.master_timeout;
         self.gate.forget_freed();
         let mut looks = self.send_look(MasterSet::first(self.masters.all.len()));
         tokio::select! {
             biased;
             () = self.gate.until_freed(quorum) => {}
-            () = self.hear(&mut looks, |master| self.gate.is_freed_by(master)) => {}
+            () = self.hear(&mut looks, timeout, |master| self.gate.is_freed_by(master)) => {}
         }
         if quorum.is_met_by(looks.agreed().len()) {
             sleep(pause(*self.vain)).await;
@@ -238,7 +240,7 @@ impl<'a> Waiter<'a> {
     /// Lets others have the lock, if one wants it: it is told of the release,
     /// and asks while this one pauses.
     async fn give_way(&mut self, lead: usize) -> Chance {
-        if !self.is_free_at(lead).await {
+        if self.is_free_at(lead).await != Some(true) {
             return self.watch(lead).await;
         }
         match timeout(POLITE, self.gate.until_changed_at(lead)).await {
@@ -247,11 +249,11 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// Whether this one does not have the key; it tells when that changes.
-    async fn is_free_at(&self, master: usize) -> bool {
+    /// Whether this one does not have the key, if it answers; it tells when that
+    /// changes.
+    async fn is_free_at(&self, master: usize) -> Option<bool> {
         self.gate.forget_freed();
-        let mut look = self.send_look(only(master));
-        !self.free(&mut look).await.is_empty()
+        self.is_free(&mut self.send_look(only(master))).await
     }
 
     fn send_look(&self, at: MasterSet) -> Fanout {
@@ -259,16 +261,18 @@ impl<'a> Waiter<'a> {
         Fanout::send_to(at, &self.masters.all, &command, self.masters.clock)
     }
 
-    /// Those that don't have the key; the others tell when it changes.
-    async fn free(&self, looks: &mut Fanout) -> MasterSet {
-        self.hear(looks, |_| {}).await;
-        looks.agreed()
+    async fn is_free(&self, look: &mut Fanout) -> Option<bool> {
+        self.hear(look, LEAD_TIME, |_| {}).await;
+        match (look.agreed().is_empty(), look.refused().is_empty()) {
+            (false, _) => Some(true),
+            (_, false) => Some(false),
+            _ => None,
+        }
     }
 
     /// Waits for all answers, and hands over each master that doesn't have the key
     /// as soon as it says so: nobody has to wait for one that hangs.
-    async fn hear(&self, looks: &mut Fanout, on_free: impl Fn(usize)) {
-        let limit = self.masters.settings.master_timeout;
+    async fn hear(&self, looks: &mut Fanout, limit: Duration, on_free: impl Fn(usize)) {
         let all = within(limit, |context| {
             looks.poll_replies(context, |master, vote, _| match vote {
                 Vote::Yes => on_free(master),
