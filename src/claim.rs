@@ -305,3 +305,37 @@ impl Drop for Claim {
         self.abandon();
     }
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{MemoryMaster, Redlock};
+
+    /// A guard or a keeper may be about to send something for the token when the
+    /// release comes from another thread: the claim has the last word.
+    #[tokio::test(start_paused = true)]
+    async fn s09_s12_nothing_but_a_release_is_sent_after_a_release() {
+        let masters = [1, 2, 3].map(|n| MemoryMaster::new(format!("m{n}")));
+        let redlock = Redlock::builder().memory_masters(&masters).build().unwrap();
+        let ttl = Ttl::new(Duration::from_secs(10)).unwrap();
+        let (key, runtime) = (b"a".as_slice().into(), Handle::current());
+        let claim = Claim::stake(&redlock.masters, &runtime, key, ttl);
+        claim.is_won();
+        let all = MasterSet::first(3);
+        assert!(claim.extend(ttl).is_some());
+        claim.release_the_lost();
+        assert!(claim.extend(ttl).is_none());
+        assert!(!claim.reseed(all, ttl));
+        drop(claim.release_for_good());
+        assert!(claim.extend(ttl).is_none());
+        assert!(!claim.reseed(all, ttl));
+        drop(claim);
+        redlock.settled().await;
+        for master in &masters {
+            assert!(master.keys().is_empty());
+            assert_eq!(master.executed(), 4, "a take, an extension, two releases");
+        }
+    }
+}

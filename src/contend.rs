@@ -80,9 +80,10 @@ impl Contender<'_> {
         mut next: Next,
     ) -> Result<Won, LockError> {
         let mut turn = gate.turn.lock().await;
-        let mut missed = 0;
+        let (mut missed, mut vain) = (0, 0);
         loop {
-            let chance = self.chance(gate, &mut turn, patience, next, missed).await;
+            let waiter = self.waiter(gate, patience, missed, &mut vain);
+            let chance = self.chance(waiter, &mut turn, patience, next).await;
             let led = matches!(chance, Chance::Led(_));
             let outcome = match chance {
                 Chance::Claimed(claim) => settle(claim, self.resource, self.terms).await,
@@ -136,25 +137,36 @@ impl Contender<'_> {
         take(self.masters, self.runtime, self.resource, self.terms).await
     }
 
-    /// Waits until the lock may be had: a task of this process has released it,
-    /// masters say that it is gone, or it is time to ask anyway.
-    async fn chance(
-        &self,
-        gate: &Gate,
-        turn: &mut Turn,
+    fn waiter<'a>(
+        &'a self,
+        gate: &'a Gate,
         patience: &Patience,
-        next: Next,
         missed: u32,
-    ) -> Chance {
-        let waiter = Waiter {
+        vain: &'a mut u32,
+    ) -> Waiter<'a> {
+        Waiter {
             masters: self.masters,
             runtime: self.runtime,
             key: self.key,
             ttl: self.terms.ttl(),
             gate,
             missed,
+            vain,
             may_miss: !patience.has_one_attempt_left(),
-        };
+            sparing: patience.counts_attempts(),
+        }
+    }
+
+    /// Waits until the lock may be had: a task of this process has released it,
+    /// masters say that it is gone, or it is time to ask anyway.
+    async fn chance(
+        &self,
+        mut waiter: Waiter<'_>,
+        turn: &mut Turn,
+        patience: &Patience,
+        next: Next,
+    ) -> Chance {
+        let gate = waiter.gate;
         let successor = waiter.succeed(turn.run);
         let rest = patience.rest(next != Next::Rest && self.masters.tell());
         tokio::select! {

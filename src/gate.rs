@@ -43,6 +43,7 @@ pub(crate) struct Gate {
     /// Held by the one that contends. tokio's mutex is fair.
     pub(crate) turn: tokio::sync::Mutex<Turn>,
     local: Mutex<Local>,
+    /// The masters that don't have the key, or told that it has changed.
     freed: Mutex<MasterSet>,
     /// Something of the above has changed.
     news: Notify,
@@ -183,12 +184,13 @@ impl Gate {
         self.news.notify_waiters();
     }
 
-    /// Begins to count the masters that tell of changes anew.
+    /// Begins to count anew the masters that tell of changes, or don't have the key.
     pub(crate) fn forget_freed(&self) {
         mem::take(&mut *lock(&self.freed));
     }
 
-    fn is_freed_by(&self, master: usize) {
+    /// This master has told of a change, or answered that it doesn't have the key.
+    pub(crate) fn is_freed_by(&self, master: usize) {
         lock(&self.freed).insert(master);
         self.news.notify_waiters();
     }
@@ -210,10 +212,9 @@ impl Gate {
         }
     }
 
-    /// Waits until the key has gone or changed on a quorum of masters, with
-    /// those that didn't have it in the first place.
-    pub(crate) async fn until_freed(&self, quorum: Quorum, without: MasterSet) {
-        let met = || quorum.is_met_by(without.union(self.freed()).len());
+    /// Waits until the key has gone or changed on a quorum of masters.
+    pub(crate) async fn until_freed(&self, quorum: Quorum) {
+        let met = || quorum.is_met_by(self.freed().len());
         self.until(|| met().then_some(())).await;
     }
 

@@ -75,6 +75,11 @@ impl Patience {
         self.attempts = self.attempts.saturating_add(1);
     }
 
+    /// Whether there is a bound to the attempts.
+    pub(crate) fn counts_attempts(&self) -> bool {
+        self.most_attempts.is_some()
+    }
+
     /// Whether the next attempt is the last one: it is to ask all masters.
     pub(crate) fn has_one_attempt_left(&self) -> bool {
         self.most_attempts

@@ -29,7 +29,7 @@ use crate::request::Request;
 /// ```
 #[derive(Clone)]
 pub struct Redlock {
-    masters: Arc<Masters>,
+    pub(crate) masters: Arc<Masters>,
 }
 
 impl Redlock {

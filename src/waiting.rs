@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::claim::Claim;
-use crate::core::{MasterSet, Ttl};
+use crate::core::{Backoff, MasterSet, Ttl, Vote};
 use crate::fanout::{Fanout, within};
 use crate::gate::{Gate, Wish, Wishing};
 use crate::master::{Action, Command};
@@ -36,6 +36,11 @@ const LEAD_WATCH: Duration = Duration::from_millis(25);
 /// How long one that gives way lets others take the lock.
 const POLITE: Duration = Duration::from_millis(1);
 
+/// The bound of the pauses of one that finds the lock free each time it looks,
+/// and is refused each time it asks: some masters have a key that nobody will
+/// release, and others set none.
+const LONGEST_VAIN: Duration = Duration::from_millis(250);
+
 /// One that waits for the lock of other processes.
 pub(crate) struct Waiter<'a> {
     pub(crate) masters: &'a Arc<Masters>,
@@ -45,8 +50,12 @@ pub(crate) struct Waiter<'a> {
     pub(crate) gate: &'a Gate,
     /// How many openings it has missed.
     pub(crate) missed: u32,
+    /// How often in a row it has found the lock free when it looked.
+    pub(crate) vain: &'a mut u32,
     /// Whether there may be an attempt that asks the lead alone.
     pub(crate) may_miss: bool,
+    /// Whether attempts are counted: then none is made in order to be told.
+    pub(crate) sparing: bool,
 }
 
 /// How one that contends goes on.
@@ -97,6 +106,10 @@ impl<'a> Waiter<'a> {
         let (slot, masters, runtime) = (claim.clone(), self.masters.clone(), self.runtime.clone());
         let (key, ttl) = (self.key.clone(), self.ttl);
         let follow = Box::new(move || {
+            if Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed()) {
+                // The guard is dropped with its thread, which can't enter a runtime.
+                return;
+            }
             let _runtime = runtime.enter();
             *lock(&slot) = Some(Claim::stake(&masters, &runtime, key, ttl));
         });
@@ -107,26 +120,33 @@ impl<'a> Waiter<'a> {
     }
 
     /// Waits until the lock may be had.
-    pub(crate) async fn opening(&self, next: Next) -> Chance {
-        if self.gate.knows_a_holder() {
-            sleep(TRUST).await;
-        }
+    pub(crate) async fn opening(&mut self, next: Next) -> Chance {
         let Some(lead) = self.masters.lead(self.key) else {
             return std::future::pending().await;
         };
+        if self.gate.knows_a_holder() {
+            sleep(TRUST).await;
+        }
         match next {
             Next::Rest => std::future::pending().await,
             Next::Look => self.look_out(lead).await,
             Next::Enter => match self.is_free_at(lead).await {
-                true => self.at_the_opening(lead).await,
-                false => self.watch(lead).await,
+                Some(true) => self.at_the_opening(lead).await,
+                Some(false) | None => self.watch(lead).await,
             },
             Next::GiveWay => self.give_way(lead).await,
             Next::Watch => self.watch(lead).await,
-            Next::Knock => match self.knock(lead).await {
-                Some(claim) => Chance::Led(claim),
-                None => self.watch(lead).await,
-            },
+            Next::Knock => self.knock_and_watch(lead).await,
+        }
+    }
+
+    async fn knock_and_watch(&mut self, lead: usize) -> Chance {
+        if self.sparing {
+            return self.look_out(lead).await;
+        }
+        match self.knock(lead).await {
+            Some(claim) => Chance::Led(claim),
+            None => self.watch(lead).await,
         }
     }
 
@@ -146,14 +166,14 @@ impl<'a> Waiter<'a> {
                 return Some(claim);
             }
             claim.withdraw();
-            if self.free(&mut look).await.is_empty() {
+            if self.is_free(&mut look).await != Some(true) {
                 return None;
             }
         }
     }
 
     /// Waits until the lead tells of a change.
-    async fn watch(&self, lead: usize) -> Chance {
+    async fn watch(&mut self, lead: usize) -> Chance {
         match timeout(LEAD_WATCH, self.gate.until_changed_at(lead)).await {
             Ok(()) => self.at_the_opening(lead).await,
             Err(_) => self.look_out(lead).await,
@@ -176,10 +196,11 @@ impl<'a> Waiter<'a> {
                     None => Chance::Missed { asked: true },
                 };
             }
-            if !self.is_free_at(lead).await {
-                break Chance::Missed { asked: false };
+            match self.is_free_at(lead).await {
+                Some(true) => spread.idle(idle),
+                Some(false) => break Chance::Missed { asked: false },
+                None => break Chance::Free,
             }
-            spread.idle(idle);
             idle += 1;
         };
         spread.taken();
@@ -191,53 +212,48 @@ impl<'a> Waiter<'a> {
     }
 
     /// Waits until a quorum of masters say that the key is gone.
-    async fn look_out(&self, lead: usize) -> Chance {
+    async fn look_out(&mut self, lead: usize) -> Chance {
         let quorum = self.masters.settings.quorum;
+        let timeout = self.masters.settings.master_timeout;
         self.gate.forget_freed();
-        let free = self.look().await;
-        if quorum.is_met_by(free.union(self.gate.freed()).len()) {
-            sleep(self.pause()).await;
-        } else {
-            self.gate.until_freed(quorum, free).await;
+        let mut looks = self.send_look(MasterSet::first(self.masters.all.len()));
+        tokio::select! {
+            biased;
+            () = self.gate.until_freed(quorum) => {}
+            () = self.hear(&mut looks, timeout, |master| self.gate.is_freed_by(master)) => {}
         }
-        if free.union(self.gate.freed()).contains(lead) {
+        if quorum.is_met_by(looks.agreed().len()) {
+            sleep(pause(*self.vain)).await;
+            *self.vain = self.vain.saturating_add(1);
+        } else {
+            *self.vain = 0;
+            self.gate.until_freed(quorum).await;
+        }
+        if self.gate.freed().contains(lead) {
             return self.at_the_opening(lead).await;
         }
         // There is none to say who goes first.
-        sleep(self.pause()).await;
+        sleep(pause(0)).await;
         Chance::Free
-    }
-
-    fn pause(&self) -> Duration {
-        POLITE.mul_f64(rand::random())
     }
 
     /// Lets others have the lock, if one wants it: it is told of the release,
     /// and asks while this one pauses.
-    async fn give_way(&self, lead: usize) -> Chance {
-        if !self.is_free_at(lead).await {
+    async fn give_way(&mut self, lead: usize) -> Chance {
+        if self.is_free_at(lead).await != Some(true) {
             return self.watch(lead).await;
         }
         match timeout(POLITE, self.gate.until_changed_at(lead)).await {
             Err(_) => self.at_the_opening(lead).await,
-            Ok(()) => match self.knock(lead).await {
-                Some(claim) => Chance::Led(claim),
-                None => self.watch(lead).await,
-            },
+            Ok(()) => self.knock_and_watch(lead).await,
         }
     }
 
-    /// Whether this one does not have the key; it tells when that changes.
-    async fn is_free_at(&self, master: usize) -> bool {
+    /// Whether this one does not have the key, if it answers; it tells when that
+    /// changes.
+    async fn is_free_at(&self, master: usize) -> Option<bool> {
         self.gate.forget_freed();
-        let mut look = self.send_look(only(master));
-        !self.free(&mut look).await.is_empty()
-    }
-
-    /// Which masters don't have the key; those that have it tell when it changes.
-    async fn look(&self) -> MasterSet {
-        let all = MasterSet::first(self.masters.all.len());
-        self.free(&mut self.send_look(all)).await
+        self.is_free(&mut self.send_look(only(master))).await
     }
 
     fn send_look(&self, at: MasterSet) -> Fanout {
@@ -245,14 +261,34 @@ impl<'a> Waiter<'a> {
         Fanout::send_to(at, &self.masters.all, &command, self.masters.clock)
     }
 
-    async fn free(&self, looks: &mut Fanout) -> MasterSet {
-        let limit = self.masters.settings.master_timeout;
-        let all = within(limit, |context| looks.poll_replies(context, |_, _, _| {}));
+    async fn is_free(&self, look: &mut Fanout) -> Option<bool> {
+        self.hear(look, LEAD_TIME, |_| {}).await;
+        match (look.agreed().is_empty(), look.refused().is_empty()) {
+            (false, _) => Some(true),
+            (_, false) => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Waits for all answers, and hands over each master that doesn't have the key
+    /// as soon as it says so: nobody has to wait for one that hangs.
+    async fn hear(&self, looks: &mut Fanout, limit: Duration, on_free: impl Fn(usize)) {
+        let all = within(limit, |context| {
+            looks.poll_replies(context, |master, vote, _| match vote {
+                Vote::Yes => on_free(master),
+                Vote::No | Vote::Absent => {}
+            })
+        });
         if all.await.is_none() {
             looks.time_out(self.masters);
         }
-        looks.agreed()
     }
+}
+
+/// A random share of what doubles each time.
+fn pause(before: u32) -> Duration {
+    let backoff = Backoff::new(POLITE, LONGEST_VAIN).expect("the bounds are in order");
+    backoff.delay(before, rand::random())
 }
 
 impl Successor<'_> {

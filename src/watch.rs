@@ -172,3 +172,24 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_kept_of_a_key_that_is_watched_no_more() {
+        let watches = Arc::new(Watches::default());
+        let all = MasterSet::first(3);
+        for key in 0..100_u8 {
+            let key: Arc<[u8]> = [key].as_slice().into();
+            let first = watches.begin(&key, all);
+            let second = watches.begin(&key, MasterSet::EMPTY);
+            drop(first);
+            assert!(!second.is_suspect());
+            watches.changed(1, &key);
+            assert!(second.is_suspect(), "it is watched still");
+        }
+        assert!(lock(&watches.all).is_empty());
+    }
+}

@@ -238,3 +238,23 @@ async fn a_lock_that_nobody_watches_is_not_looked_at() {
     // A release reads the key once; some sections may have been held up.
     assert!(most.iter().all(|looks| *looks <= 25), "{most:?}");
 }
+
+#[tokio::test]
+async fn s11_what_silent_masters_say_too_late_is_asked_again() {
+    let mut fleet = Fleet::start(3).await;
+    let redlock = connected(&fleet).await;
+    let lock = redlock.lock("a").ttl(60 * SECOND).await.unwrap();
+    delete(&fleet, 0..2).await;
+    for master in 0..2 {
+        fleet[master].stop();
+    }
+    let lost = tokio::spawn(lock.lost());
+    // Longer than they are waited for.
+    sleep(SECOND / 5).await;
+    assert!(!lost.is_finished() && lock.is_valid());
+    for master in 0..2 {
+        fleet[master].cont();
+    }
+    let loss = timeout(SECOND, lost).await.expect("it is told").unwrap();
+    assert_gone_on(&loss, 2);
+}

@@ -144,7 +144,8 @@ async fn s11_a_loss_drops_the_section_before_the_deadline() {
         stall[..2].iter().for_each(MemoryMaster::stall);
         std::future::pending::<()>().await;
     });
-    let lost = lost.await.unwrap_err();
+    let lost = timeout(ms(10_000), lost).await.expect("it is dropped");
+    let lost = lost.unwrap_err();
     assert_eq!(began.elapsed(), ms(983));
     assert!(held.load(Ordering::SeqCst), "its keys had expired");
     assert!(
@@ -168,7 +169,8 @@ async fn s11_a_lock_that_is_gone_drops_the_section_at_the_next_extension() {
         wiped[..2].iter().for_each(MemoryMaster::wipe);
         std::future::pending::<()>().await;
     });
-    let Err(HoldError::Lost { reason, value }) = lost.await else {
+    let lost = timeout(ms(10_000), lost).await.expect("it is dropped");
+    let Err(HoldError::Lost { reason, value }) = lost else {
         panic!("it is lost");
     };
     assert!(matches!(reason, LossReason::Gone { .. }), "{reason}");

@@ -20,8 +20,8 @@ async fn hold(masters: &[MemoryMaster], ttl: Duration) -> Guard {
 async fn told(lock: &Guard) -> (LossReason, Duration) {
     let began = Instant::now();
     let until = lock.remaining();
-    let reason = lock.lost().await;
-    let after = began.elapsed();
+    let lost = timeout(100 * SECOND, lock.lost()).await;
+    let (reason, after) = (lost.expect("it is told"), began.elapsed());
     if until > Duration::ZERO && reason == LossReason::Expired {
         assert!(after < until, "told after {after:?} of {until:?}");
     }

@@ -182,19 +182,23 @@ async fn a_thousand_waiters_are_one_to_the_masters() {
     first.await.unwrap().unwrap().release().await.unwrap();
 }
 
+/// The URL of one that is not allowed to be told of changes.
+async fn mute(fleet: &Fleet, master: usize) -> String {
+    let mut acl = redis::cmd("ACL");
+    acl.arg(&["SETUSER", "mute", "on", ">pw", "~*", "+@all"]);
+    acl.arg("-client|tracking");
+    let url = fleet[master].url();
+    let () = support::inspect::ask(&url, &acl).await;
+    url.replace("redis://", "redis://mute:pw@")
+}
+
 #[tokio::test]
 async fn masters_that_tell_nothing_are_asked_from_time_to_time() {
     let fleet = Fleet::start(3).await;
-    for master in fleet.iter() {
-        let mut acl = redis::cmd("ACL");
-        acl.arg(&["SETUSER", "mute", "on", ">pw", "~*", "+@all"]);
-        acl.arg("-client|tracking");
-        let _: () = support::inspect::ask(&master.url(), &acl).await;
+    let mut urls = Vec::new();
+    for master in 0..3 {
+        urls.push(mute(&fleet, master).await);
     }
-    let urls = fleet.urls();
-    let urls = urls
-        .iter()
-        .map(|url| url.replace("redis://", "redis://mute:pw@"));
     let builder = support::builder().masters(urls).master_timeout(5 * SECOND);
     let (here, there) = (builder.clone().build().unwrap(), builder.build().unwrap());
     let lock = here.lock("a").await.unwrap();
@@ -203,4 +207,33 @@ async fn masters_that_tell_nothing_are_asked_from_time_to_time() {
     lock.release().await.unwrap();
     let second = timeout(2 * SECOND, waiter).await.expect("it looks again");
     second.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_quorum_that_tells_is_enough() {
+    let fleet = Fleet::start(3).await;
+    let here = redlock(&fleet);
+    for silent in 0..3 {
+        let mut urls = fleet.urls();
+        urls[silent] = mute(&fleet, silent).await;
+        let builder = support::builder().masters(urls).master_timeout(5 * SECOND);
+        let there = builder.retry(never()).wait(Wait::Forever).build().unwrap();
+        there.lock("b").await.unwrap().release().await.unwrap();
+        for _ in 0..5 {
+            let looks = fleet[(silent + 1) % 3].commandstats("get").await;
+            let lock = here.lock("a").await.unwrap();
+            let waiter = tokio::spawn(there.lock("a").into_future());
+            eventually("a waiter looks", 5 * SECOND, async || {
+                fleet[(silent + 1) % 3].commandstats("get").await > looks
+            })
+            .await;
+            sleep(SECOND / 20).await;
+            let released = Instant::now();
+            lock.release().await.unwrap();
+            let lock = timeout(5 * SECOND, waiter).await.expect("it is woken");
+            let took = released.elapsed();
+            assert!(took < SECOND / 10, "{silent} tells nothing: {took:?}");
+            lock.unwrap().unwrap().release().await.unwrap();
+        }
+    }
 }

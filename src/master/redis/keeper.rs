@@ -183,6 +183,8 @@ async fn answers_again(link: &Arc<Link>, session: &Session) -> Result<(), &'stat
     tracing::debug!(master = %link.address, after = ?since.elapsed(), "it answers again");
     repeat_owed(link, session, link.owed.take()).await;
     come_up(link, session.clone());
+    // What it said late, nobody heard.
+    link.notices.all_changed();
     Ok(())
 }
 

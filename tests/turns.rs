@@ -1,0 +1,86 @@
+//! Processes that want the same lock again and again: each gets it.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use redquorum::{Redlock, Wait};
+use support::fleet::Fleet;
+use support::wait::eventually;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What one waits for in turn with another process, at the median. That gives way
+/// after 10 ms.
+const TURN: Duration = Duration::from_millis(50);
+
+async fn connected(fleet: &Fleet) -> Redlock {
+    let redlock = support::builder()
+        .masters(fleet.urls())
+        .master_timeout(5 * SECOND)
+        .wait(Wait::Forever)
+        .build()
+        .unwrap();
+    eventually("all masters grant", 5 * SECOND, async || {
+        let lock = redlock.lock("connected").await.unwrap();
+        lock.release().await.unwrap().removed == fleet.len()
+    })
+    .await;
+    redlock
+}
+
+/// Has so many tasks of a process take the lock again and again.
+fn busy(redlock: &Redlock, tasks: usize, over: &Arc<AtomicBool>) -> Vec<JoinHandle<usize>> {
+    let turns = async |redlock: Redlock, over: Arc<AtomicBool>| {
+        let mut turns = 0;
+        while !over.load(Ordering::Relaxed) {
+            let lock = redlock.lock("a").await.unwrap();
+            turns += 1;
+            lock.release().await.unwrap();
+        }
+        turns
+    };
+    let task = |_| tokio::spawn(turns(redlock.clone(), over.clone()));
+    (0..tasks).map(task).collect()
+}
+
+/// How long another process waits for its turn, at the median.
+async fn waits_for(tasks: usize) -> Duration {
+    let fleet = Fleet::start(3).await;
+    let (here, there) = (connected(&fleet).await, connected(&fleet).await);
+    let over = Arc::default();
+    let busy = busy(&here, tasks, &over);
+    let mut waits = Vec::new();
+    for _ in 0..15 {
+        let began = Instant::now();
+        if let Ok(lock) = timeout(SECOND, there.lock("a").into_future()).await {
+            lock.unwrap().release().await.unwrap();
+        }
+        waits.push(began.elapsed());
+        sleep(SECOND / 50).await;
+    }
+    over.store(true, Ordering::Relaxed);
+    let mut turns = 0;
+    for task in busy {
+        turns += task.await.unwrap();
+    }
+    waits.sort();
+    println!("{tasks} tasks had it {turns} times; the other process waited {waits:?}");
+    waits[waits.len() / 2]
+}
+
+#[tokio::test]
+async fn a_process_of_one_task_lets_others_have_their_turn() {
+    let waits = waits_for(1).await;
+    assert!(waits < TURN, "{waits:?}");
+}
+
+#[tokio::test]
+async fn a_process_of_many_tasks_lets_others_have_their_turn() {
+    let waits = waits_for(8).await;
+    assert!(waits < TURN, "{waits:?}");
+}
