@@ -12,6 +12,7 @@ use crate::fanout::Fanout;
 use crate::master::{Action, Command};
 use crate::masters::Masters;
 use crate::release::Release;
+use crate::report::RoundReport;
 use crate::token::Token;
 
 /// What one round has set, or may yet set, on the masters. Unless it is
@@ -21,6 +22,9 @@ pub(crate) struct Claim {
     runtime: Handle,
     key: Arc<[u8]>,
     token: Token,
+    take: Action,
+    /// What orders the owners (S16), once a quorum knows it.
+    fence: Option<u64>,
     sent: Mutex<Sendings>,
 }
 
@@ -66,10 +70,10 @@ impl Claim {
         masters: &Arc<Masters>,
         runtime: &Handle,
         key: Arc<[u8]>,
-        ttl: Ttl,
+        take: Action,
     ) -> Self {
         let everybody = |command: &_| Fanout::send(&masters.all, command, masters.clock);
-        Self::with(masters, runtime, key, ttl, everybody)
+        Self::with(masters, runtime, key, take, everybody)
     }
 
     /// Asks one master for the key, with a fresh token; the others are asked
@@ -79,32 +83,34 @@ impl Claim {
         masters: &Arc<Masters>,
         runtime: &Handle,
         key: Arc<[u8]>,
-        ttl: Ttl,
+        take: Action,
     ) -> Self {
         let mut first = MasterSet::EMPTY;
         first.insert(lead);
         let one = |command: &_| Fanout::send_to(first, &masters.all, command, masters.clock);
-        Self::with(masters, runtime, key, ttl, one)
+        Self::with(masters, runtime, key, take, one)
     }
 
     fn with(
         masters: &Arc<Masters>,
         runtime: &Handle,
         key: Arc<[u8]>,
-        ttl: Ttl,
+        take: Action,
         send: impl FnOnce(&Arc<Command>) -> Fanout,
     ) -> Self {
         let token = Token::fresh();
-        let takes = send(&Command::new(Action::Take(ttl), key.clone(), token));
+        let takes = send(&Command::new(take, key.clone(), token));
         Self {
             masters: masters.clone(),
             runtime: runtime.clone(),
             key,
             token,
+            take,
+            fence: None,
             sent: Mutex::new(Sendings {
                 takes,
                 settled: None,
-                longest: ttl,
+                longest: take.ttl().expect("taking gives a time"),
                 reseeds: None,
                 reseeded: MasterSet::EMPTY,
                 ended: false,
@@ -138,7 +144,7 @@ impl Claim {
         let all = &self.masters.all;
         let sent = self.sent.get_mut();
         let sent = sent.unwrap_or_else(|poisoned| poisoned.into_inner());
-        let command = Command::new(Action::Take(sent.longest), key, token);
+        let command = Command::new(self.take, key, token);
         sent.takes.send_to_the_rest(all, &command);
     }
 
@@ -150,6 +156,42 @@ impl Claim {
             sent.ended = true;
             sent.released = true;
         }
+    }
+
+    /// Asks the masters that have the key to raise its count, those that will
+    /// grant it late too.
+    pub(crate) fn raise(&self, count: u64, life: Ttl) -> Fanout {
+        let action = Action::Raise { count, life };
+        let command = Command::new(action, self.key.clone(), self.token);
+        Fanout::send(&self.masters.all, &command, self.masters.clock)
+    }
+
+    /// Lets masters answer in the background: a command whose answer is dropped
+    /// may never be sent.
+    pub(crate) fn settle_apart(&self, mut replies: Fanout) {
+        if replies.is_complete() {
+            return;
+        }
+        let masters = self.masters.clone();
+        self.runtime.spawn(async move {
+            replies.settle(&masters).await;
+        });
+    }
+
+    /// How long the counter of a fenced lock is to live.
+    pub(crate) fn counter_life(&self) -> Option<Ttl> {
+        match self.take {
+            Action::TakeFenced(ask) => Some(ask.life),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_fenced(&mut self, fence: u64) {
+        self.fence = Some(fence);
+    }
+
+    pub(crate) fn fence(&self) -> Option<u64> {
+        self.fence
     }
 
     /// Asks all masters to extend the key; `None` if a release was sent before.
@@ -277,12 +319,19 @@ impl Claim {
         all
     }
 
-    /// Why the round was lost, with the evidence.
-    pub(crate) fn refused(mut self, refusal: Refusal, resource: &[u8], terms: Terms) -> LockError {
+    /// Why the round was lost, with the evidence: that of the takes, unless it is
+    /// another's.
+    pub(crate) fn refused(
+        mut self,
+        refusal: Refusal,
+        report: Option<RoundReport>,
+        resource: &[u8],
+        terms: Terms,
+    ) -> LockError {
         let masters = self.masters.clone();
         let takes = self.takes();
         let elapsed = masters.clock.now().since(takes.started());
-        let report = takes.report(&masters.all);
+        let report = report.unwrap_or_else(|| takes.report(&masters.all));
         LockError::refused(
             refusal,
             resource,
@@ -321,7 +370,7 @@ mod tests {
         let redlock = Redlock::builder().memory_masters(&masters).build().unwrap();
         let ttl = Ttl::new(Duration::from_secs(10)).unwrap();
         let (key, runtime) = (b"a".as_slice().into(), Handle::current());
-        let claim = Claim::stake(&redlock.masters, &runtime, key, ttl);
+        let claim = Claim::stake(&redlock.masters, &runtime, key, Action::Take(ttl));
         claim.is_won();
         let all = MasterSet::first(3);
         assert!(claim.extend(ttl).is_some());

@@ -34,6 +34,7 @@ const LEAST_TIMEOUT: Duration = Duration::from_millis(10);
 /// | [`max_hold`](Self::max_hold) | 1 hour | |
 /// | [`master_timeout`](Self::master_timeout) | 50 ms | at least 10 ms |
 /// | [`connect_timeout`](Self::connect_timeout) | 1 s | at least 10 ms |
+/// | [`counter_life`](Self::counter_life) | 1 day | at least twice the TTL |
 /// | [`key_prefix`](Self::key_prefix) | none | |
 #[derive(Clone)]
 #[must_use = "a builder does nothing until `build` is called"]
@@ -52,6 +53,7 @@ pub struct Builder {
     master_timeout: Duration,
     connect_timeout: Duration,
     key_prefix: Vec<u8>,
+    counter_life: Duration,
 }
 
 /// A master that is yet to be built.
@@ -86,6 +88,7 @@ impl Builder {
             master_timeout: Duration::from_millis(50),
             connect_timeout: Duration::from_secs(1),
             key_prefix: Vec::new(),
+            counter_life: Duration::from_secs(24 * 60 * 60),
         }
     }
 
@@ -242,6 +245,15 @@ impl Builder {
         self
     }
 
+    /// How long the counter of a [fenced](crate::Request::fenced) lock lives after
+    /// its last use; the default is a day. It must be at least twice the TTL (or
+    /// `max_ttl`); a counter that has gone goes on by its server's clock, and the
+    /// order holds if the clocks of the servers agree better than this.
+    pub fn counter_life(mut self, life: Duration) -> Self {
+        self.counter_life = life;
+        self
+    }
+
     /// Checks the configuration. Does no I/O: that some or all masters are down
     /// is no reason to fail, and the first lock decides. Needs no runtime.
     ///
@@ -270,6 +282,7 @@ impl Builder {
             max_hold: self.max_hold,
             master_timeout: self.master_timeout,
             key_prefix: self.key_prefix,
+            counter_life: self.counter_life,
         };
         settings.terms(settings.ttl)?;
         let clock = clock_for(&sources)?;

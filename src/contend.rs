@@ -7,11 +7,12 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::acquire::{settle, take};
+use crate::acquire::settle;
 use crate::claim::Claim;
 use crate::core::{Lease, Terms, Vote};
 use crate::error::LockError;
 use crate::gate::{Gate, Turn, is_over};
+use crate::master::Action;
 use crate::masters::Masters;
 use crate::patience::Patience;
 use crate::waiting::{Chance, Next, Waiter};
@@ -23,6 +24,8 @@ pub(crate) struct Contender<'a> {
     pub(crate) resource: &'a Arc<[u8]>,
     pub(crate) key: &'a Arc<[u8]>,
     pub(crate) terms: Terms,
+    /// How it is asked for.
+    pub(crate) take: Action,
 }
 
 type Won = (Claim, Lease);
@@ -134,7 +137,9 @@ impl Contender<'_> {
     }
 
     async fn attempt(&self) -> Result<Won, LockError> {
-        take(self.masters, self.runtime, self.resource, self.terms).await
+        let key = self.key.clone();
+        let claim = Claim::stake(self.masters, self.runtime, key, self.take);
+        settle(claim, self.resource, self.terms).await
     }
 
     fn waiter<'a>(
@@ -148,7 +153,7 @@ impl Contender<'_> {
             masters: self.masters,
             runtime: self.runtime,
             key: self.key,
-            ttl: self.terms.ttl(),
+            take: self.take,
             gate,
             missed,
             vain,

@@ -107,6 +107,19 @@ impl Fanout {
         })
     }
 
+    /// The counts of the masters that granted a fenced lock.
+    pub(crate) fn counts(&self) -> Vec<(usize, u64)> {
+        let slots = self.slots.iter().enumerate();
+        let counts = slots.filter_map(|(master, slot)| match slot {
+            Slot::Replied {
+                reply: Ok(Answer::Counted(count)),
+                ..
+            } => Some((master, *count)),
+            _ => None,
+        });
+        counts.collect()
+    }
+
     /// Hands over each reply that has come, with the time at which it was
     /// processed. Ready when all have.
     pub(crate) fn poll_replies(
@@ -214,7 +227,7 @@ impl Fanout {
             matches!(
                 slot,
                 Slot::Replied {
-                    reply: Ok(Answer::Yes),
+                    reply: Ok(Answer::Yes | Answer::Counted(_)),
                     ..
                 }
             )
@@ -312,7 +325,7 @@ pub(crate) async fn within<T>(
 
 fn vote(reply: &Reply) -> Vote {
     match reply {
-        Ok(Answer::Yes) => Vote::Yes,
+        Ok(Answer::Yes | Answer::Counted(_)) => Vote::Yes,
         Ok(Answer::No) => Vote::No,
         Err(_) => Vote::Absent,
     }

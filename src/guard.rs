@@ -191,6 +191,12 @@ impl Guard {
     }
 }
 
+impl Guard {
+    pub(crate) fn fence(&self) -> Option<u64> {
+        self.held.fence()
+    }
+}
+
 impl Drop for Guard {
     fn drop(&mut self) {
         self.held.abandon();

@@ -160,7 +160,7 @@ impl Held {
             }
             ExtendVerdict::Pending | ExtendVerdict::Unknown => {
                 let report = report(&replies);
-                self.settle(replies);
+                self.claim.settle_apart(replies);
                 Err(ExtendError::Unknown {
                     remaining: self.remaining(),
                     elapsed,
@@ -201,20 +201,8 @@ impl Held {
         ExtendError::Lost { elapsed, report }
     }
 
-    /// Lets the masters that have not answered do so in the background: an
-    /// extension whose answer is dropped may never be sent.
-    fn settle(&self, mut replies: Fanout) {
-        if replies.is_complete() {
-            return;
-        }
-        let masters = self.masters().clone();
-        self.claim.runtime().spawn(async move {
-            replies.settle(&masters).await;
-        });
-    }
-
-    /// The same after an extension that was won; then the masters that lost the
-    /// key are given it back, in the background and uncounted (S9).
+    /// Lets the masters that have not answered do so in the background; then those
+    /// that lost the key are given it back, uncounted (S9).
     fn settle_and_reseed(self: &Arc<Self>, mut replies: Fanout, ttl: Ttl) {
         if replies.is_complete() && replies.refused().is_empty() {
             return;
@@ -358,6 +346,11 @@ impl Held {
             token.cancel();
         }
         token
+    }
+
+    /// What orders the owners of the lock, if it is fenced (S16).
+    pub(crate) fn fence(&self) -> Option<u64> {
+        self.claim.fence()
     }
 
     /// The owner's release.

@@ -88,6 +88,13 @@ impl LeaseHandle {
         self.held.claim().token().as_str()
     }
 
+    /// The fencing token, of a lock that was asked for as
+    /// [`fenced`](crate::Request::fenced); see
+    /// [`FencedGuard::fencing_token`](crate::FencedGuard::fencing_token).
+    pub fn fencing_token(&self) -> Option<u64> {
+        self.held.fence()
+    }
+
     /// How much is left of the lease; zero when it is over. An extension may
     /// make it more.
     pub fn remaining(&self) -> Duration {

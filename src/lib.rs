@@ -80,6 +80,8 @@ mod error;
 #[cfg(feature = "redis")]
 mod fanout;
 #[cfg(feature = "redis")]
+mod fenced;
+#[cfg(feature = "redis")]
 mod gate;
 #[cfg(feature = "redis")]
 mod guard;
@@ -125,6 +127,7 @@ pub use crate::{
     config::{Builder, ConfigError},
     core::Vote,
     error::{ExtendError, InvalidRequest, LeaseTooShort, LockError, ReleaseError},
+    fenced::{Fenced, FencedGuard, Kind, Plain},
     guard::{Guard, Released},
     hold::{HoldError, LeaseHandle},
     loss::LossReason,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +13,12 @@ use crate::claim::Claim;
 use crate::contend::Contender;
 use crate::core::{Lease, Terms};
 use crate::error::{InvalidRequest, LockError};
+use crate::fenced::{Fenced, Kind, Plain};
 use crate::guard::Guard;
 use crate::held::Held;
 use crate::hold::{HoldError, LeaseHandle, hold};
 use crate::keeper;
+use crate::master::{Action, Ask};
 use crate::masters::Masters;
 use crate::patience::Patience;
 use crate::settings::{Retry, Wait};
@@ -41,8 +44,7 @@ use crate::settings::{Retry, Wait};
 /// The future can be dropped at any time: what it may have set is released on
 /// all masters in the background (S17).
 #[must_use = "a request does nothing until it is awaited"]
-#[derive(Clone)]
-pub struct Request {
+pub struct Request<K = Plain> {
     masters: Arc<Masters>,
     resource: Arc<[u8]>,
     ttl: Duration,
@@ -51,6 +53,7 @@ pub struct Request {
     auto_extend: bool,
     max_hold: Duration,
     finish_on_loss: bool,
+    kind: PhantomData<fn() -> K>,
 }
 
 impl Request {
@@ -64,10 +67,38 @@ impl Request {
             auto_extend: false,
             max_hold: settings.max_hold,
             finish_on_loss: false,
+            kind: PhantomData,
             masters,
         }
     }
 
+    /// Asks for a lock with a [fencing token](crate::FencedGuard::fencing_token) (S16).
+    ///
+    /// Taking it counts the acquisitions of the resource on each master, in the
+    /// same command. It takes one round trip where the counters of a quorum
+    /// agree, as they do while masters are healthy, and two where they don't.
+    /// The counters are keys beside the lock's (`{orders:42}:fence`), and live for
+    /// [`counter_life`](crate::Builder::counter_life) after their last use; one
+    /// that is lost goes on by its server's clock.
+    ///
+    /// All clients whose order matters must ask for it: a lock that is not fenced
+    /// is not counted.
+    pub fn fenced(self) -> Request<Fenced> {
+        Request {
+            masters: self.masters,
+            resource: self.resource,
+            ttl: self.ttl,
+            wait: self.wait,
+            retry: self.retry,
+            auto_extend: self.auto_extend,
+            max_hold: self.max_hold,
+            finish_on_loss: self.finish_on_loss,
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<K: Kind> Request<K> {
     /// The time to live of the lock's keys, in whole milliseconds; the rest is
     /// cut off. The lock is valid for this, less the time that taking it took,
     /// less the drift.
@@ -184,8 +215,9 @@ impl Request {
     /// # Cancel safety
     ///
     /// As for the [request](Self).
-    pub async fn try_once(self) -> Result<Guard, LockError> {
-        self.wait(Wait::No).acquire().await
+    pub async fn try_once(self) -> Result<K::Guard, LockError> {
+        let guard = self.wait(Wait::No).acquire().await?;
+        Ok(K::guard(guard))
     }
 
     async fn acquire(self) -> Result<Guard, LockError> {
@@ -198,9 +230,22 @@ impl Request {
             resource: &self.resource,
             key: &self.masters.key(&self.resource),
             terms,
+            take: self.take(terms)?,
         };
         let (claim, lease) = contender.acquire(&mut patience).await?;
         Ok(self.hand_out(claim, lease, terms))
+    }
+
+    /// How the masters are asked.
+    fn take(&self, terms: Terms) -> Result<Action, InvalidRequest> {
+        let ttl = terms.ttl();
+        Ok(match K::IS_FENCED {
+            false => Action::Take(ttl),
+            true => Action::TakeFenced(Ask {
+                ttl,
+                life: self.masters.settings.counter_life(ttl)?,
+            }),
+        })
     }
 
     /// The lock, and the task that keeps it, if one is to.
@@ -221,16 +266,26 @@ impl Request {
     }
 }
 
-impl IntoFuture for Request {
-    type Output = Result<Guard, LockError>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.acquire())
+impl<K> Clone for Request<K> {
+    fn clone(&self) -> Self {
+        Self {
+            masters: self.masters.clone(),
+            resource: self.resource.clone(),
+            ..*self
+        }
     }
 }
 
-impl fmt::Debug for Request {
+impl<K: Kind + 'static> IntoFuture for Request<K> {
+    type Output = Result<K::Guard, LockError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { Ok(K::guard(self.acquire().await?)) })
+    }
+}
+
+impl<K> fmt::Debug for Request<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
             .field("resource", &String::from_utf8_lossy(&self.resource))

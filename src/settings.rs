@@ -19,6 +19,7 @@ pub(crate) struct Settings {
     pub(crate) max_hold: Duration,
     pub(crate) master_timeout: Duration,
     pub(crate) key_prefix: Vec<u8>,
+    pub(crate) counter_life: Duration,
 }
 
 impl Settings {
@@ -32,6 +33,21 @@ impl Settings {
         }
         let terms = Terms::new(Ttl::new(ttl)?, self.drift, self.min_validity)?;
         Ok(terms)
+    }
+}
+
+impl Settings {
+    /// How long the counter of a fenced lock with this TTL is to live (S16).
+    pub(crate) fn counter_life(&self, ttl: Ttl) -> Result<Ttl, InvalidTime> {
+        let longest = self.max_ttl.unwrap_or_default().max(ttl.as_duration());
+        let least = longest.saturating_mul(2);
+        if self.counter_life < least {
+            return Err(InvalidTime::CounterLife {
+                life: self.counter_life,
+                least,
+            });
+        }
+        Ok(Ttl::new(self.counter_life)?)
     }
 }
 
@@ -109,6 +125,15 @@ pub enum InvalidTime {
     /// Redis doesn't take it.
     #[error(transparent)]
     Ttl(#[from] InvalidTtl),
+    /// The counter of a fenced lock would not outlive the lock by far enough
+    /// ([`counter_life`](crate::Builder::counter_life)).
+    #[error("a counter that lives for {life:?} is too short-lived; give it at least {least:?}")]
+    CounterLife {
+        /// What is configured.
+        life: Duration,
+        /// The least: twice the TTL, or the `max_ttl`.
+        least: Duration,
+    },
     /// It is longer than the configuration allows
     /// ([`max_ttl`](crate::Builder::max_ttl)).
     #[error("a TTL of {asked:?} is longer than the configured max_ttl of {longest:?}")]

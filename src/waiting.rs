@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::claim::Claim;
-use crate::core::{Backoff, MasterSet, Ttl, Vote};
+use crate::core::{Backoff, MasterSet, Vote};
 use crate::fanout::{Fanout, within};
 use crate::gate::{Gate, Wish, Wishing};
 use crate::master::{Action, Command};
@@ -46,7 +46,7 @@ pub(crate) struct Waiter<'a> {
     pub(crate) masters: &'a Arc<Masters>,
     pub(crate) runtime: &'a Handle,
     pub(crate) key: &'a Arc<[u8]>,
-    pub(crate) ttl: Ttl,
+    pub(crate) take: Action,
     pub(crate) gate: &'a Gate,
     /// How many openings it has missed.
     pub(crate) missed: u32,
@@ -104,14 +104,14 @@ impl<'a> Waiter<'a> {
     pub(crate) fn succeed(&self, run: Option<Instant>) -> Successor<'a> {
         let claim: Arc<Mutex<Option<Claim>>> = Arc::default();
         let (slot, masters, runtime) = (claim.clone(), self.masters.clone(), self.runtime.clone());
-        let (key, ttl) = (self.key.clone(), self.ttl);
+        let (key, take) = (self.key.clone(), self.take);
         let follow = Box::new(move || {
             if Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed()) {
                 // The guard is dropped with its thread, which can't enter a runtime.
                 return;
             }
             let _runtime = runtime.enter();
-            *lock(&slot) = Some(Claim::stake(&masters, &runtime, key, ttl));
+            *lock(&slot) = Some(Claim::stake(&masters, &runtime, key, take));
         });
         Successor {
             claim,
@@ -156,7 +156,7 @@ impl<'a> Waiter<'a> {
         loop {
             self.gate.forget_freed();
             let key = self.key.clone();
-            let mut claim = Claim::stake_at(lead, self.masters, self.runtime, key, self.ttl);
+            let mut claim = Claim::stake_at(lead, self.masters, self.runtime, key, self.take);
             let mut look = self.send_look(only(lead));
             let answered = within(LEAD_TIME, |context| {
                 claim.takes().poll_replies(context, |_, _, _| {})

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::{Action, Answer, Fault, Sent};
+use super::{Action, Answer, Ask, Fault, Sent};
 use crate::clock::Clock;
 use crate::core::{Evidence, Moment, Quarantine, Ttl};
 
@@ -43,7 +43,7 @@ impl Ruling {
             Ruling::YesIsNoVote(fault) => match send() {
                 Sent::Pending(pending) => Sent::Pending(Box::pin(async move {
                     match pending.await {
-                        Ok(Answer::Yes) => Err(fault),
+                        Ok(Answer::Yes | Answer::Counted(_)) => Err(fault),
                         other => other,
                     }
                 })),
@@ -70,10 +70,12 @@ impl Admission {
     /// is the truth: without the key it can't be one of a quorum that has it.
     pub(crate) fn rule(&self, action: Action, evidence: &Evidence) -> Ruling {
         match action {
-            Action::Take(ttl) => match self.barring(ttl, evidence) {
-                Some(fault) => Ruling::NotAsked(fault),
-                None => Ruling::Counts,
-            },
+            Action::Take(ttl) | Action::TakeFenced(Ask { ttl, .. }) => {
+                match self.barring(ttl, evidence) {
+                    Some(fault) => Ruling::NotAsked(fault),
+                    None => Ruling::Counts,
+                }
+            }
             Action::Extend(ttl) => match self.quarantined(ttl, evidence) {
                 Some(fault) => Ruling::YesIsNoVote(fault),
                 None => Ruling::Counts,
@@ -82,7 +84,10 @@ impl Admission {
                 Some(fault) => Ruling::NotAsked(fault),
                 None => Ruling::Counts,
             },
-            Action::GiveBack(_) | Action::Release | Action::Check => Ruling::Counts,
+            // A count is raised where the lock was granted before.
+            Action::GiveBack(_) | Action::Raise { .. } | Action::Release | Action::Check => {
+                Ruling::Counts
+            }
         }
     }
 

@@ -3,7 +3,7 @@ use std::sync::OnceLock;
 
 use std::sync::Arc;
 
-use crate::core::Ttl;
+use crate::core::{Ttl, helper_key};
 use crate::token::Token;
 
 /// One command, the same for all masters.
@@ -15,11 +15,28 @@ pub(crate) struct Command {
     wire: OnceLock<super::redis::Wire>,
 }
 
+/// What a fenced lock is asked for with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ask {
+    pub(crate) ttl: Ttl,
+    /// How long its counter lives from now.
+    pub(crate) life: Ttl,
+}
+
 /// What is to be done with the key and the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Set the key to the token if there is no such key, for this time.
     Take(Ttl),
+    /// The same, and count that: the answer is the count.
+    TakeFenced(Ask),
+    /// Raise the count, if the key's value is the token, to at least this.
+    Raise {
+        /// To what.
+        count: u64,
+        /// How long the counter lives from now.
+        life: Ttl,
+    },
     /// Give the key this time from now if its value is the token.
     Extend(Ttl),
     /// The same as taking, for a master that lost the key: no vote (S9).
@@ -32,7 +49,28 @@ pub(crate) enum Action {
     Check,
 }
 
+impl Action {
+    /// How long a key lives that it sets, or gives a new time to.
+    pub(crate) fn ttl(self) -> Option<Ttl> {
+        match self {
+            Action::Take(ttl) | Action::TakeFenced(Ask { ttl, .. }) => Some(ttl),
+            Action::Extend(ttl) | Action::GiveBack(ttl) => Some(ttl),
+            Action::Raise { .. } | Action::Release | Action::Look | Action::Check => None,
+        }
+    }
+
+    /// Whether it asks for the lock.
+    pub(crate) fn takes(self) -> bool {
+        matches!(self, Action::Take(_) | Action::TakeFenced(_))
+    }
+}
+
 impl Command {
+    /// The key of the lock's counter.
+    pub(crate) fn counter(&self) -> Vec<u8> {
+        helper_key(&self.key, "fence")
+    }
+
     pub(crate) fn new(action: Action, key: Arc<[u8]>, token: Token) -> Arc<Self> {
         Arc::new(Self {
             action,

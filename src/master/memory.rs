@@ -4,13 +4,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::seat::Seat;
 use super::{Action, Admissions, Answer, Command, Fault, Owed, OwedReleases, Reply, Sent};
+use crate::core::Ttl;
 
 /// A master in the memory of this process, whose keys expire by tokio's clock,
 /// so that a test with paused time is exact and takes no time. It can be made
@@ -52,6 +53,8 @@ struct Shared {
 }
 
 struct Memory {
+    /// When it was made, and what its clock said then.
+    made: (Instant, Duration),
     keys: HashMap<Vec<u8>, Entry>,
     /// Commands that were sent and are not executed yet, in order.
     inbox: VecDeque<Letter>,
@@ -97,12 +100,15 @@ impl MemoryMaster {
     /// A healthy master without keys, by this name.
     pub fn new(name: impl Into<String>) -> Self {
         let now = Instant::now();
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+        let since_1970 = since_1970.unwrap_or_default();
         Self {
             shared: Arc::new(Shared {
                 address: name.into().into(),
                 origin: now,
                 owed: OwedReleases::default(),
                 memory: Mutex::new(Memory {
+                    made: (now, since_1970),
                     keys: HashMap::new(),
                     inbox: VecDeque::new(),
                     lost: Vec::new(),
@@ -263,6 +269,11 @@ impl MemoryMaster {
     }
 }
 
+/// Whether there must be no such key.
+fn wants_it_free(action: Action) -> bool {
+    action.takes() || matches!(action, Action::GiveBack(_) | Action::Look)
+}
+
 impl Memory {
     /// Executes what has arrived, each command at the time of its arrival.
     fn catch_up(&mut self, now: Instant) {
@@ -298,16 +309,16 @@ impl Memory {
         self.executed += 1;
         let held = self.live(&command.key, now).map(|entry| &*entry.value);
         match command.action {
-            Action::Take(_) | Action::GiveBack(_) | Action::Look if held.is_some() => {
+            action if held.is_some() && wants_it_free(action) => {
                 return Answer::No;
             }
             Action::Look => return Answer::Yes,
+            Action::TakeFenced(ask) => {
+                self.set(&command.key, command.token.to_string(), ask.ttl, now);
+                return Answer::Counted(self.count(&command.counter(), ask.life, now));
+            }
             Action::Take(ttl) | Action::GiveBack(ttl) => {
-                let entry = Entry {
-                    value: command.token.to_string(),
-                    expires: now.checked_add(ttl.as_duration()),
-                };
-                self.keys.insert(command.key.to_vec(), entry);
+                self.set(&command.key, command.token.to_string(), ttl, now);
             }
             _ if held != Some(command.token.as_str()) => return Answer::No,
             Action::Extend(ttl) => {
@@ -316,11 +327,50 @@ impl Memory {
                 }
             }
             Action::Check => {}
+            Action::Raise { count, life } => self.raise(&command.counter(), count, life, now),
             Action::Release => {
                 self.keys.remove(&*command.key);
             }
         }
         Answer::Yes
+    }
+
+    fn set(&mut self, key: &[u8], value: String, ttl: Ttl, now: Instant) {
+        let entry = Entry {
+            value,
+            expires: now.checked_add(ttl.as_duration()),
+        };
+        self.keys.insert(key.to_vec(), entry);
+    }
+
+    /// Counts one more; a counter that is not there goes on by the clock.
+    fn count(&mut self, counter: &[u8], life: Ttl, now: Instant) -> u64 {
+        let count = match self.counted(counter, now) {
+            Some(count) => count + 1,
+            None => self.micros(now),
+        };
+        self.set(counter, count.to_string(), life, now);
+        count
+    }
+
+    fn raise(&mut self, counter: &[u8], count: u64, life: Ttl, now: Instant) {
+        if self
+            .counted(counter, now)
+            .is_none_or(|before| before < count)
+        {
+            self.set(counter, count.to_string(), life, now);
+        }
+    }
+
+    fn counted(&self, counter: &[u8], now: Instant) -> Option<u64> {
+        self.live(counter, now)
+            .and_then(|entry| entry.value.parse().ok())
+    }
+
+    /// The server's clock, in microseconds since 1970.
+    fn micros(&self, now: Instant) -> u64 {
+        let since = now.saturating_duration_since(self.made.0);
+        (self.made.1 + since).as_micros() as u64
     }
 
     fn live(&self, key: &[u8], now: Instant) -> Option<&Entry> {

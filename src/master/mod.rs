@@ -29,7 +29,7 @@ use crate::core::Ttl;
 pub(crate) use self::admission::{Admission, Admissions};
 pub use self::redis::InvalidUrl;
 pub(crate) use self::redis::{RedisClient, RedisSource, Timeouts};
-pub(crate) use command::{Action, Command};
+pub(crate) use command::{Action, Ask, Command};
 pub use fault::Fault;
 #[cfg(feature = "testing")]
 pub use memory::MemoryMaster;
@@ -38,6 +38,10 @@ pub use state::{MasterState, MasterStates};
 
 /// The script that deletes a lock if it still has the owner's token.
 pub(crate) const RELEASE: &str = include_str!("scripts/release.lua");
+/// The script that takes a fenced lock.
+pub(crate) const TAKE_FENCED: &str = include_str!("scripts/take_fenced.lua");
+/// The script that raises the count of a fenced lock.
+pub(crate) const RAISE: &str = include_str!("scripts/raise.lua");
 /// The script that extends a lock if it still has the owner's token.
 pub(crate) const EXTEND: &str = include_str!("scripts/extend.lua");
 
@@ -109,11 +113,13 @@ pub(crate) type Reply = Result<Answer, Fault>;
 /// A reply on its way.
 pub(crate) type Pending = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
-/// The two things that a master can say.
+/// What a master can say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// It did what it was asked.
     Yes,
+    /// It did, and this is the count of the fenced lock.
+    Counted(u64),
     /// The lock's value was not what the command needs it to be.
     No,
 }

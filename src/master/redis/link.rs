@@ -231,21 +231,18 @@ impl Link {
 
     /// Remembers what the command may leave behind if its connection breaks.
     pub(super) fn note_sending(&self, command: &Command) {
-        match command.action {
-            Action::Take(ttl) | Action::GiveBack(ttl) | Action::Extend(ttl) => {
-                self.longest_ttl
-                    .fetch_max(ttl.as_millis(), Ordering::Relaxed);
-            }
-            Action::Look | Action::Check => {}
-            Action::Release => {
-                if let Some(until) = self.strays_until() {
-                    self.owe(Owed {
-                        key: command.key.clone(),
-                        token: command.token,
-                        until: Some(until),
-                    });
-                }
-            }
+        if let Some(ttl) = command.action.ttl() {
+            self.longest_ttl
+                .fetch_max(ttl.as_millis(), Ordering::Relaxed);
+        }
+        if command.action == Action::Release
+            && let Some(until) = self.strays_until()
+        {
+            self.owe(Owed {
+                key: command.key.clone(),
+                token: command.token,
+                until: Some(until),
+            });
         }
     }
 

@@ -31,7 +31,7 @@ use tokio::time::{Instant, timeout};
 
 use self::link::{Link, State};
 use self::session::Session;
-use super::{Action, Admissions, Command, Fault, Master, MasterState, Notices, Owed, Sent};
+use super::{Admissions, Command, Fault, Master, MasterState, Notices, Owed, Sent};
 use crate::core::Ttl;
 
 pub use self::source::InvalidUrl;
@@ -135,7 +135,7 @@ impl RedisMaster {
 
     /// What becomes of a command while the link is in this state.
     fn send_in(&self, state: &State, command: &Arc<Command>) -> Sent {
-        let takes = matches!(command.action, Action::Take(_));
+        let takes = command.action.takes();
         match state {
             State::Up(session) => dispatch::send(&self.link, session, command),
             // An extension could be overtaken by the next one of the same lock.

@@ -5,7 +5,7 @@ use ::redis::{Cmd, RedisError, RedisResult, Script, ServerErrorKind, Value, cmd}
 use futures::FutureExt;
 use tokio::task::unconstrained;
 
-use crate::master::{Action, Answer, Command, EXTEND, Fault, RELEASE, Reply};
+use crate::master::{Action, Answer, Command, EXTEND, Fault, RAISE, RELEASE, Reply, TAKE_FENCED};
 
 /// A command as it goes over the wire.
 pub(crate) struct Wire(Cmd);
@@ -14,7 +14,7 @@ impl Wire {
     pub(crate) fn of(command: &Command) -> Self {
         Self(match command.action {
             Action::Take(ttl) | Action::GiveBack(ttl) => set_if_absent(command, ttl.as_millis()),
-            Action::Extend(_) => in_full(command),
+            Action::TakeFenced(_) | Action::Raise { .. } | Action::Extend(_) => in_full(command),
             Action::Release => by_hash(command),
             Action::Look | Action::Check => get(command),
         })
@@ -60,9 +60,10 @@ fn by_hash(command: &Command) -> Cmd {
     evalsha
 }
 
-/// The whole script. An extension is always sent so: were it sent again when the
-/// server doesn't know the script, it could come after the next extension of the
-/// same lock, and undo it where that one is longer.
+/// The whole script. All but releases are always sent so: were it sent again when
+/// the server doesn't know the script, a fenced taking could come after its own
+/// release (S7), and an extension after the next one of the same lock, to undo it
+/// where that one is longer.
 fn in_full(command: &Command) -> Cmd {
     let mut eval = cmd("EVAL");
     eval.arg(source(command.action));
@@ -71,15 +72,32 @@ fn in_full(command: &Command) -> Cmd {
 }
 
 fn add_arguments(script: &mut Cmd, command: &Command) {
-    script.arg(1).arg(&*command.key).arg(command.token.as_str());
-    if let Action::Extend(ttl) = command.action {
-        script.arg(ttl.as_millis());
+    let token = command.token.as_str();
+    match command.action {
+        Action::TakeFenced(ask) => {
+            script.arg(2).arg(&*command.key).arg(command.counter());
+            script.arg(token).arg(ask.ttl.as_millis());
+            script.arg(ask.life.as_millis());
+        }
+        Action::Raise { count, life } => {
+            script.arg(2).arg(&*command.key).arg(command.counter());
+            script.arg(token).arg(count).arg(life.as_millis());
+        }
+        Action::Extend(ttl) => {
+            script.arg(1).arg(&*command.key).arg(token);
+            script.arg(ttl.as_millis());
+        }
+        _ => {
+            script.arg(1).arg(&*command.key).arg(token);
+        }
     }
 }
 
 fn source(action: Action) -> &'static str {
     match action {
         Action::Extend(_) => EXTEND,
+        Action::TakeFenced(_) => TAKE_FENCED,
+        Action::Raise { .. } => RAISE,
         Action::Take(_) | Action::GiveBack(_) | Action::Release | Action::Look | Action::Check => {
             RELEASE
         }
@@ -116,6 +134,10 @@ fn read(command: &Command, answer: RedisResult<Value>) -> Reply {
     match (command.action, answer.and_then(Value::extract_error)) {
         (Action::Take(_) | Action::GiveBack(_), Ok(Value::Okay)) => Ok(Answer::Yes),
         (Action::Take(_) | Action::GiveBack(_), Ok(Value::Nil)) => Ok(Answer::No),
+        (Action::TakeFenced(_), Ok(Value::BulkString(count))) => counted(&count),
+        (Action::TakeFenced(_), Ok(Value::Nil)) => Ok(Answer::No),
+        (Action::Raise { .. }, Ok(Value::Int(1))) => Ok(Answer::Yes),
+        (Action::Raise { .. }, Ok(Value::Int(0))) => Ok(Answer::No),
         (Action::Extend(_) | Action::Release, Ok(Value::Int(1))) => Ok(Answer::Yes),
         (Action::Extend(_) | Action::Release, Ok(Value::Int(0))) => Ok(Answer::No),
         (Action::Look, Ok(Value::Nil)) => Ok(Answer::Yes),
@@ -131,6 +153,15 @@ fn read(command: &Command, answer: RedisResult<Value>) -> Reply {
         }),
         (_, Err(error)) => fault(&error),
     }
+}
+
+fn counted(count: &[u8]) -> Reply {
+    let count = std::str::from_utf8(count)
+        .ok()
+        .and_then(|count| count.parse().ok());
+    count.map(Answer::Counted).ok_or_else(|| Fault::Broken {
+        cause: "the count of a fenced lock is no number".into(),
+    })
 }
 
 fn fault(error: &RedisError) -> Reply {
