@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-compose lint docs features bench ci
+.PHONY: help demo test model test-compose lint docs features bench bench-life ci
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -11,6 +11,9 @@ demo: ## Show the library at work on five local masters
 test: ## Run the tests on local masters
 	@scripts/need redis-server cc
 	cargo test
+
+model: ## Explore the model of the protocol in depth
+	cargo test --release --test model deep -- --ignored --nocapture --test-threads=1
 
 test-compose: ## Run the tests on masters in containers, with faults of the network
 	@scripts/need cc
@@ -32,6 +35,12 @@ features: ## Compile with each feature alone, and check the oldest Rust
 bench: ## Run the benchmarks on local masters
 	@scripts/need redis-server cc
 	cargo bench --bench throughput --bench contention
+
+bench-life: ## Measure waiting, keeping and losing on local masters (8 minutes)
+	@scripts/need redis-server cc
+	cargo bench --bench contention
+	REDQUORUM_RACES=100000 cargo test --release --test leases --test deleted --test many_leases -- \
+		--include-ignored --nocapture --test-threads=1
 
 ci: ## Do what CI does
 	.ci/run

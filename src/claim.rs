@@ -28,6 +28,8 @@ pub(crate) struct Claim {
 /// so nothing follows a release but another release (S10, S12).
 struct Sendings {
     takes: Fanout,
+    /// What came of the takes, when they are over: a lease that rests is small.
+    settled: Option<Settled>,
     /// The longest that the token's keys live.
     longest: Ttl,
     /// The last attempt to give the key back to masters that lost it (S9).
@@ -40,6 +42,22 @@ struct Sendings {
     released: bool,
     /// Whether a lock was held by it, so that its release lets others in.
     won: bool,
+}
+
+/// The masters that granted the token, and those that may have set it.
+#[derive(Clone, Copy)]
+struct Settled {
+    granted: MasterSet,
+    holders: MasterSet,
+}
+
+impl Sendings {
+    fn settled(&self) -> Settled {
+        self.settled.unwrap_or_else(|| Settled {
+            granted: self.takes.agreed(),
+            holders: self.takes.may_have_agreed(),
+        })
+    }
 }
 
 impl Claim {
@@ -85,6 +103,7 @@ impl Claim {
             token,
             sent: Mutex::new(Sendings {
                 takes,
+                settled: None,
                 longest: ttl,
                 reseeds: None,
                 reseeded: MasterSet::EMPTY,
@@ -127,7 +146,7 @@ impl Claim {
     /// set the key, there is nothing to release.
     pub(crate) fn withdraw(self) {
         let mut sent = self.sent();
-        if sent.takes.may_have_agreed().is_empty() {
+        if sent.settled().holders.is_empty() {
             sent.ended = true;
             sent.released = true;
         }
@@ -168,7 +187,7 @@ impl Claim {
             return false;
         }
         sent.longest = ttl.max(sent.longest);
-        let command = Command::new(Action::Take(ttl), self.key.clone(), self.token);
+        let command = Command::new(Action::GiveBack(ttl), self.key.clone(), self.token);
         let reseeds = Fanout::send_to(lost, &self.masters.all, &command, self.masters.clock);
         sent.reseeded = sent.reseeded.union(reseeds.may_have_agreed());
         sent.reseeds = Some(reseeds);
@@ -191,7 +210,7 @@ impl Claim {
         sent.ended = true;
         sent.takes.drop_pending();
         sent.reseeds = None;
-        let holders = sent.takes.may_have_agreed().union(sent.reseeded);
+        let holders = sent.settled().holders.union(sent.reseeded);
         let command = Command::new(Action::Release, self.key.clone(), self.token);
         let release = Release::send(
             self.masters.clone(),
@@ -243,13 +262,19 @@ impl Claim {
     /// On how many masters the token was set, late grants included (S8).
     pub(crate) fn granted(&self) -> usize {
         let _ = self.poll_takes(&mut Context::from_waker(Waker::noop()));
-        self.sent().takes.agreed().len()
+        self.sent().settled().granted.len()
     }
 
     /// Ready when all masters have answered the taking command that are still
     /// to be heard.
     pub(crate) fn poll_takes(&self, context: &mut Context<'_>) -> Poll<()> {
-        self.sent().takes.poll_replies(context, |_, _, _| {})
+        let mut sent = self.sent();
+        let all = sent.takes.poll_replies(context, |_, _, _| {});
+        if all.is_ready() && sent.settled.is_none() {
+            sent.settled = Some(sent.settled());
+            drop(sent.takes.take());
+        }
+        all
     }
 
     /// Why the round was lost, with the evidence.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::clock::Clock;
-use crate::core::{Drift, InvalidDrift, InvalidQuorum, Quorum};
-use crate::master::{InvalidUrl, Master, Notices, RedisClient, RedisSource, Timeouts};
+use crate::core::{Drift, InvalidDrift, InvalidQuorum, Quarantine, Quorum};
+use crate::master::{Admissions, InvalidUrl, Master, Notices, RedisClient, RedisSource, Timeouts};
 use crate::masters::{Listeners, Masters};
 use crate::redlock::Redlock;
 use crate::settings::{InvalidRetry, InvalidTime, Retry, Settings, Wait};
@@ -27,7 +27,9 @@ const LEAST_TIMEOUT: Duration = Duration::from_millis(10);
 /// | [`drift_floor`](Self::drift_floor) | 2 ms | |
 /// | [`min_validity`](Self::min_validity) | 0 | |
 /// | [`ttl`](Self::ttl) | 10 s | 1 ms to 2^62 ms, and more than its drift |
-/// | [`wait`](Self::wait) | up to 10 s | |
+/// | [`max_ttl`](Self::max_ttl) | none | at least the default TTL |
+/// | [`restart_quarantine`](Self::restart_quarantine) | on | |
+/// | [`wait`](Self::wait) | up to 15 s | |
 /// | [`retry`](Self::retry) | 5 ms doubling to 250 ms, any number of attempts | |
 /// | [`max_hold`](Self::max_hold) | 1 hour | |
 /// | [`master_timeout`](Self::master_timeout) | 50 ms | at least 10 ms |
@@ -42,6 +44,8 @@ pub struct Builder {
     drift_floor: Duration,
     min_validity: Duration,
     ttl: Duration,
+    max_ttl: Option<Duration>,
+    restart_quarantine: bool,
     wait: Wait,
     retry: Retry,
     max_hold: Duration,
@@ -74,7 +78,9 @@ impl Builder {
             drift_floor: Duration::from_millis(2),
             min_validity: Duration::ZERO,
             ttl: Duration::from_secs(10),
-            wait: Wait::For(Duration::from_secs(10)),
+            max_ttl: None,
+            restart_quarantine: true,
+            wait: Wait::For(Duration::from_secs(15)),
             retry: Retry::default(),
             max_hold: Duration::from_secs(3600),
             master_timeout: Duration::from_millis(50),
@@ -113,7 +119,7 @@ impl Builder {
     }
 
     /// Adds in-process masters. The lease is then measured by tokio's clock,
-    /// like the expiry of their keys.
+    /// like the expiry of their keys, so they can't be mixed with real ones.
     #[cfg(feature = "testing")]
     pub fn memory_masters<'a>(
         self,
@@ -158,6 +164,40 @@ impl Builder {
     /// process, of the network and of a master.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
+        self
+    }
+
+    /// The longest TTL that any client of these masters asks for, in requests and
+    /// extensions; longer ones are refused. The
+    /// [quarantine](Self::restart_quarantine) of a master that restarted lasts for
+    /// this, instead of for the TTL of the request.
+    ///
+    /// Set it, to the same for all clients, as soon as they don't all use one TTL:
+    /// a lock that lives for longer than the quarantine of another client is one
+    /// that a master may forget, and that client takes.
+    pub fn max_ttl(mut self, longest: Duration) -> Self {
+        self.max_ttl = Some(longest);
+        self
+    }
+
+    /// Whether a master that came up lately has no vote. The default is yes: it
+    /// may have come up without the locks that it had granted, so that it is
+    /// neither asked for a lock nor counted for an extension before it has been up
+    /// for one TTL of the request, or [`max_ttl`](Self::max_ttl) if that is set
+    /// (S13). Requests wait for that, within their [wait](Self::wait).
+    ///
+    /// Masters that prove that they keep everything need no quarantine:
+    /// `appendonly yes` with `appendfsync always`. For all others, the age is what
+    /// `INFO` says, less a second, or the time for which this client has been
+    /// connected, if that is more.
+    ///
+    /// Without the quarantine, **two clients can hold one lock** for up to a TTL
+    /// after a master has lost its memory, by a crash say, while a lock was held.
+    /// Turn it off where masters have just been started and nobody holds locks
+    /// there yet, as in tests, or where something else keeps a crashed master down
+    /// for the longest TTL.
+    pub fn restart_quarantine(mut self, on: bool) -> Self {
+        self.restart_quarantine = on;
         self
     }
 
@@ -224,6 +264,7 @@ impl Builder {
             drift,
             min_validity: self.min_validity,
             ttl: self.ttl,
+            max_ttl: self.max_ttl,
             wait: self.wait,
             retry: self.retry,
             max_hold: self.max_hold,
@@ -231,7 +272,16 @@ impl Builder {
             key_prefix: self.key_prefix,
         };
         settings.terms(settings.ttl)?;
-        let clock = clock_for(&sources);
+        let clock = clock_for(&sources)?;
+        let admissions = Admissions {
+            clock,
+            quarantine: match (self.restart_quarantine, self.max_ttl) {
+                (false, _) => Quarantine::OFF,
+                (true, None) => Quarantine::of_one_ttl(),
+                (true, Some(longest)) => Quarantine::of(longest),
+            },
+            voters: Arc::default(),
+        };
         let timeouts = Timeouts {
             command: self.master_timeout,
             connect: self.connect_timeout,
@@ -242,7 +292,7 @@ impl Builder {
             .enumerate()
             .map(|(master, source)| {
                 let listener = Arc::new(listeners.clone());
-                source.open(timeouts, Notices { master, listener })
+                source.open(timeouts, admissions.clone(), Notices { master, listener })
             })
             .collect();
         Ok(Redlock::new(Masters::new(
@@ -275,11 +325,11 @@ impl Source {
         }
     }
 
-    fn open(self, timeouts: Timeouts, notices: Notices) -> Arc<dyn Master> {
+    fn open(self, timeouts: Timeouts, admissions: Admissions, notices: Notices) -> Arc<dyn Master> {
         match self {
-            Source::Redis(source) => source.open(timeouts, notices),
+            Source::Redis(source) => source.open(timeouts, admissions, notices),
             #[cfg(feature = "testing")]
-            Source::Memory(master) => Arc::new(master),
+            Source::Memory(master) => Arc::new(master.admitted(&admissions)),
         }
     }
 }
@@ -287,17 +337,22 @@ impl Source {
 /// In-process masters expire their keys by tokio's clock, so that leases must
 /// be measured by it too.
 #[cfg(feature = "testing")]
-fn clock_for(sources: &[Source]) -> Clock {
-    let in_process = sources.iter().find_map(|source| match source {
+fn clock_for(sources: &[Source]) -> Result<Clock, ConfigError> {
+    let in_process = sources.iter().filter_map(|source| match source {
         Source::Memory(master) => Some(master.origin()),
         Source::Redis(_) => None,
     });
-    in_process.map_or(Clock::System, Clock::Tokio)
+    let origins: Vec<_> = in_process.collect();
+    match origins.first() {
+        None => Ok(Clock::System),
+        Some(origin) if origins.len() == sources.len() => Ok(Clock::Tokio(*origin)),
+        Some(_) => Err(ConfigError::MixedMasters),
+    }
 }
 
 #[cfg(not(feature = "testing"))]
-fn clock_for(_sources: &[Source]) -> Clock {
-    Clock::System
+fn clock_for(_sources: &[Source]) -> Result<Clock, ConfigError> {
+    Ok(Clock::System)
 }
 
 fn check_timeout(of: &'static str, timeout: Duration) -> Result<(), ConfigError> {
@@ -335,6 +390,9 @@ pub enum ConfigError {
         /// Its address.
         address: Arc<str>,
     },
+    /// In-process masters and real ones measure time by different clocks.
+    #[error("in-process masters can't be mixed with real ones: they have another clock")]
+    MixedMasters,
     /// There are no masters, too many, or the quorum is not safe.
     #[error(transparent)]
     Quorum(#[from] InvalidQuorum),

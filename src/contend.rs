@@ -44,9 +44,12 @@ impl Contender<'_> {
         } else {
             match self.attempt().await {
                 Ok(won) => return Ok(won),
-                Err(refused) => patience.count(refused)?,
+                Err(refused) => {
+                    let next = self.after(&refused, false);
+                    patience.count(refused)?;
+                    next
+                }
             }
-            Next::Knock
         };
         self.queue(patience, next).await
     }

@@ -64,7 +64,7 @@ pub enum LockError {
         report: RoundReport,
     },
     /// The wait is over. The source is what the last attempt came to.
-    #[error("waited too long: {attempts} attempts in {waited:?}; the last: {last}")]
+    #[error("waited too long, {waited:?} (attempts: {attempts}); the last: {last}")]
     WaitedTooLong {
         /// How long.
         waited: Duration,
@@ -113,6 +113,16 @@ impl LockError {
                 elapsed,
                 report,
             },
+        }
+    }
+
+    /// What the last attempt came to: this error, or what is behind a wait that is
+    /// over. So `matches!(error.cause(), LockError::NoQuorum { .. })` is true of
+    /// masters in trouble, however long they were waited for.
+    pub fn cause(&self) -> &LockError {
+        match self {
+            LockError::WaitedTooLong { last, .. } => last.cause(),
+            other => other,
         }
     }
 

@@ -265,7 +265,7 @@ impl Held {
     /// Waits until the lease is over, or ends earlier. On the way, masters that
     /// tell of a change are asked whether they have lost the key.
     pub(crate) async fn disturbed(&self, shortened: Notified<'_>) {
-        let watched = async {
+        let watching = async {
             if self.watch.get().is_none() {
                 sleep(SHORT).await;
             }
@@ -277,7 +277,7 @@ impl Held {
         };
         tokio::select! {
             () = shortened => {}
-            () = watched => {}
+            () = watching => {}
         }
     }
 
@@ -292,7 +292,7 @@ impl Held {
     /// Asks the suspects, and all if so many have lost the key that a quorum
     /// can't have it: then the lease is over (S11).
     async fn check(&self, watch: &Watch) {
-        let Some(check) = watch.check().await else {
+        let Some(check) = watch.check() else {
             return;
         };
         let masters = self.masters();

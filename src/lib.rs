@@ -40,6 +40,7 @@
 //! | use it | [`Guard`] |
 //! | keep it, and hear of its loss | [`Request::auto_extend`], [`Guard::lost`], [`LossReason`] |
 //! | run something under it | [`Request::hold`], [`LeaseHandle`] |
+//! | see how the masters are | [`Redlock::masters`], [`MasterStates`] |
 //! | find out why not | [`LockError`], [`ExtendError`], [`ReleaseError`], [`HoldError`], each with a [`RoundReport`] |
 //! | test a service that uses it | `MemoryMaster`, with the feature `testing` |
 //! | see how it decides | [`core`] |
@@ -97,6 +98,8 @@ mod masters;
 #[cfg(feature = "redis")]
 mod patience;
 #[cfg(feature = "redis")]
+mod quarantine;
+#[cfg(feature = "redis")]
 mod redlock;
 #[cfg(feature = "redis")]
 mod release;
@@ -125,7 +128,7 @@ pub use crate::{
     guard::{Guard, Released},
     hold::{HoldError, LeaseHandle},
     loss::LossReason,
-    master::{Fault, InvalidUrl},
+    master::{Fault, InvalidUrl, MasterState, MasterStates},
     redlock::Redlock,
     report::{MasterReport, RoundReport},
     request::Request,

@@ -74,29 +74,35 @@ impl Masters {
 
     /// The masters that tell of changes.
     pub(crate) fn telling(&self) -> MasterSet {
-        let mut telling = MasterSet::EMPTY;
+        self.select(|master| master.tells().is_some())
+    }
+
+    fn select(&self, wanted: impl Fn(&dyn Master) -> bool) -> MasterSet {
+        let mut set = MasterSet::EMPTY;
         for (index, master) in self.all.iter().enumerate() {
-            if master.tells().is_some() {
-                telling.insert(index);
+            if wanted(&**master) {
+                set.insert(index);
             }
         }
-        telling
+        set
     }
 
     /// The master that all who contend for the key ask first, if a quorum of
     /// masters tells of changes.
     pub(crate) fn lead(&self, key: &[u8]) -> Option<usize> {
         let all = self.all.iter().enumerate();
-        let telling = all.filter_map(|(index, master)| Some((index, master.tells()?)));
+        let telling = all.filter(|(_, master)| !master.is_barred());
+        let telling = telling.filter_map(|(index, master)| Some((index, master.tells()?)));
         match self.tell() {
             true => lead(telling, key),
             false => None,
         }
     }
 
-    /// Whether a quorum of masters tells of changes.
+    /// Whether a quorum of masters tells of locks that may be had.
     pub(crate) fn tell(&self) -> bool {
-        self.settings.quorum.is_met_by(self.telling().len())
+        let telling = self.select(|master| master.tells().is_some() && !master.is_barred());
+        self.settings.quorum.is_met_by(telling.len())
     }
 
     /// The key of a resource.

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::core::Backoff;
 use crate::error::{InvalidRequest, LockError};
+use crate::quarantine::Quarantined;
 use crate::settings::{Retry, Wait};
 
 /// Where masters wake those who wait, they look again this often on their own.
@@ -21,6 +22,8 @@ pub(crate) struct Patience {
     fallback: Backoff,
     attempts: u32,
     most_attempts: Option<u32>,
+    /// When masters will vote that don't yet (S13).
+    quarantined: Option<Quarantined>,
     /// Whether the wait for masters was told.
     told: bool,
 }
@@ -34,6 +37,7 @@ impl Patience {
             fallback: Backoff::new(FALLBACK, FALLBACK).expect("the bounds are in order"),
             attempts: 0,
             most_attempts: retry.attempts,
+            quarantined: None,
             told: false,
         })
     }
@@ -41,6 +45,7 @@ impl Patience {
     /// Counts a refused attempt; gives it back if there is to be no other.
     pub(crate) fn count(&mut self, refused: LockError) -> Result<(), LockError> {
         self.attempts = self.attempts.saturating_add(1);
+        self.quarantined = Quarantined::of(&refused);
         if self.wait == Wait::No || self.most_attempts.is_some_and(|most| self.attempts >= most) {
             return Err(refused);
         }
@@ -85,7 +90,8 @@ impl Patience {
     pub(crate) fn rest(&self, woken: bool) -> Duration {
         let failures = self.attempts.saturating_sub(1);
         let backoff = if woken { self.fallback } else { self.backoff };
-        backoff.delay(failures, rand::random())
+        let pause = backoff.delay(failures, rand::random());
+        self.quarantined.map_or(pause, |found| found.pause(pause))
     }
 
     /// The wait is over, and this is what the last attempt came to.

@@ -3,6 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use futures::future::join_all;
+
+use crate::core::Ttl;
+use crate::master::MasterStates;
 use crate::masters::Masters;
 use crate::request::Request;
 
@@ -56,6 +60,31 @@ impl Redlock {
     /// Dropping the future changes nothing.
     pub async fn settled(&self) {
         self.masters.settled().await;
+    }
+
+    /// How each master is just now: whether it is connected, whether it would
+    /// have a vote on a lock with the default TTL and why not, and how long it
+    /// takes to answer. Each is asked (`PING`); those that are not connected yet
+    /// are given the connect time-out. Shown, it is a table:
+    ///
+    /// ```no_run
+    /// # async fn doc(redlock: redquorum::Redlock) {
+    /// let masters = redlock.masters().await;
+    /// println!("{masters}");
+    /// let healthy = masters.has_quorum();
+    /// # }
+    /// ```
+    ///
+    /// Outside of a tokio runtime, or in one without its timer and I/O, it panics.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn masters(&self) -> MasterStates {
+        let settings = &self.masters.settings;
+        let ttl = Ttl::new(settings.ttl).expect("it was checked when this was built");
+        let states = self.masters.all.iter().map(|master| master.state(ttl));
+        MasterStates::new(join_all(states).await, settings.quorum.needed())
     }
 
     /// The masters' addresses, without credentials, in the order of the

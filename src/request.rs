@@ -30,7 +30,7 @@ use crate::settings::{Retry, Wait};
 /// | variant of [`LockError`] | when |
 /// |---|---|
 /// | `Taken` | others hold it, and there is no waiting or no attempt left |
-/// | `NoQuorum` | so many masters can't be reached that no quorum is left |
+/// | `NoQuorum` | so many masters have no vote that no quorum is left |
 /// | `ValidityUsedUp` | a quorum took so long that nothing is left of the TTL |
 /// | `WaitedTooLong` | the wait is over; its source is what the last attempt came to |
 /// | `Invalid` | the request can't be served by any attempt; nothing was sent |

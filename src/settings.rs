@@ -13,6 +13,7 @@ pub(crate) struct Settings {
     pub(crate) drift: Drift,
     pub(crate) min_validity: Duration,
     pub(crate) ttl: Duration,
+    pub(crate) max_ttl: Option<Duration>,
     pub(crate) wait: Wait,
     pub(crate) retry: Retry,
     pub(crate) max_hold: Duration,
@@ -23,6 +24,12 @@ pub(crate) struct Settings {
 impl Settings {
     /// The terms of a lock with this TTL.
     pub(crate) fn terms(&self, ttl: Duration) -> Result<Terms, InvalidTime> {
+        if let Some(longest) = self.max_ttl.filter(|longest| ttl > *longest) {
+            return Err(InvalidTime::TooLong {
+                asked: ttl,
+                longest,
+            });
+        }
         let terms = Terms::new(Ttl::new(ttl)?, self.drift, self.min_validity)?;
         Ok(terms)
     }
@@ -102,6 +109,15 @@ pub enum InvalidTime {
     /// Redis doesn't take it.
     #[error(transparent)]
     Ttl(#[from] InvalidTtl),
+    /// It is longer than the configuration allows
+    /// ([`max_ttl`](crate::Builder::max_ttl)).
+    #[error("a TTL of {asked:?} is longer than the configured max_ttl of {longest:?}")]
+    TooLong {
+        /// What was asked for.
+        asked: Duration,
+        /// The longest that is allowed.
+        longest: Duration,
+    },
     /// It leaves no validity.
     #[error(transparent)]
     Validity(#[from] InvalidTerms),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use redquorum::{Fault, LockError, Redlock};
 use support::inspect;
 use support::proxy::Proxy;
-use support::server::Server;
+use support::server::{DURABLE, Server};
 use support::wait::eventually;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ async fn set_user(server: &Server, rules: &[&str]) {
 }
 
 fn redlock(address: impl std::fmt::Display) -> Redlock {
-    Redlock::builder()
+    support::builder()
         .masters([format!("redis://redquorum:password@{address}")])
         .key_prefix("lock:")
         .build()
@@ -126,4 +126,28 @@ async fn what_is_not_allowed_is_said_in_the_servers_words() {
     let fault = report.first_fault().unwrap();
     assert!(matches!(fault, Fault::Rejected { .. }), "{fault}");
     assert!(fault.to_string().contains("NOPERM"), "{fault}");
+}
+
+/// The words of the line for masters that are to be exempt from the quarantine.
+fn documented_for_exemption() -> Vec<&'static str> {
+    let mut lines = include_str!("../docs/operations.md")
+        .lines()
+        .filter_map(|line| line.strip_prefix("ACL SETUSER "));
+    lines.nth(1).expect("the second line").split(' ').collect()
+}
+
+#[tokio::test]
+async fn s13_the_second_line_is_what_exempts_a_master_that_syncs_always() {
+    let server = Server::start_with(DURABLE).await;
+    set_user(&server, &documented()).await;
+    for exempt in [false, true] {
+        let builder = Redlock::builder().key_prefix("lock:").ttl(600 * SECOND);
+        let url = format!("redis://redquorum:password@{}", server.addr());
+        let redlock = builder.masters([url]).build().unwrap();
+        let locked = redlock.lock("a").try_once().await;
+        assert_eq!(locked.is_ok(), exempt, "{locked:?}");
+        assert_eq!(denied(&server).await == 0, exempt);
+        set_user(&server, &documented_for_exemption()).await;
+        let _: () = inspect::ask(&server.url(), redis::cmd("ACL").arg("LOG").arg("RESET")).await;
+    }
 }

@@ -14,7 +14,7 @@ use support::wait::eventually;
 const SOON: Duration = Duration::from_secs(10);
 
 async fn redlock() -> Redlock {
-    Redlock::builder()
+    support::builder()
         .masters(shared().await.urls())
         .build()
         .unwrap()

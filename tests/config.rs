@@ -24,6 +24,12 @@ fn refused(builder: Builder) -> ConfigError {
 }
 
 #[test]
+fn in_process_masters_are_not_mixed_with_real_ones() {
+    let mixed = three().masters(["redis://127.0.0.1:1", "redis://127.0.0.1:2"]);
+    assert_eq!(refused(mixed), ConfigError::MixedMasters);
+}
+
+#[test]
 fn s01_there_must_be_masters_but_not_too_many() {
     let none = refused(Redlock::builder());
     assert_eq!(none, ConfigError::Quorum(InvalidQuorum::NoMasters));

@@ -17,7 +17,7 @@ async fn one_is_slow(fleet: &Fleet) -> (support::proxy::Proxy, Redlock) {
     let slow = support::proxy::Proxy::in_front_of(fleet[2].addr()).await;
     slow.replies(Flow::Delay(SECOND / 5));
     let urls = [fleet[0].url(), fleet[1].url(), slow.url()];
-    let redlock = Redlock::builder()
+    let redlock = support::builder()
         .masters(urls)
         .master_timeout(2 * SECOND)
         .connect_timeout(5 * SECOND)

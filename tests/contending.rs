@@ -25,7 +25,7 @@ async fn connected(fleet: &Fleet) -> Redlock {
 }
 
 async fn connected_to(urls: Vec<String>, masters: usize) -> Redlock {
-    let redlock = Redlock::builder()
+    let redlock = support::builder()
         .masters(urls)
         .master_timeout(5 * SECOND)
         .wait(Wait::Forever)

@@ -20,7 +20,7 @@ const MOMENT: Duration = Duration::from_millis(1);
 const AT_ONCE: Duration = Duration::from_millis(50);
 
 async fn connected(fleet: &Fleet) -> Redlock {
-    let redlock = Redlock::builder().masters(fleet.urls()).build().unwrap();
+    let redlock = support::builder().masters(fleet.urls()).build().unwrap();
     eventually("all masters grant", 5 * SECOND, async || {
         let lock = redlock.lock("connected").await.unwrap();
         let released = lock.release().await.unwrap();

@@ -59,7 +59,7 @@ async fn drop_at_random_moments(redlock: &Redlock, longest: Duration) -> Dropped
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s17_ten_thousand_drops_leave_no_key_on_healthy_masters() {
     let fleet = Fleet::start(5).await;
-    let redlock = Redlock::builder().masters(fleet.urls()).build().unwrap();
+    let redlock = support::builder().masters(fleet.urls()).build().unwrap();
     let dropped = drop_at_random_moments(&redlock, Duration::from_millis(8)).await;
     println!("healthy masters: {dropped:?}");
     assert!(dropped.futures > 100 && dropped.guards > 100, "{dropped:?}");
@@ -69,7 +69,7 @@ async fn s17_ten_thousand_drops_leave_no_key_on_healthy_masters() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s17_ten_thousand_drops_leave_no_key_on_masters_that_were_stopped() {
     let mut fleet = Fleet::start(5).await;
-    let redlock = Redlock::builder().masters(fleet.urls()).build().unwrap();
+    let redlock = support::builder().masters(fleet.urls()).build().unwrap();
     let _ = redlock.lock("warm-up").await.unwrap().release().await;
 
     let dropping =
@@ -91,7 +91,7 @@ async fn s17_ten_thousand_drops_leave_no_key_on_masters_that_were_stopped() {
 async fn s17_drops_leave_no_key_when_the_coordinator_is_dropped_too() {
     let mut fleet = Fleet::start(5).await;
     for turn in 0..20 {
-        let redlock = Redlock::builder().masters(fleet.urls()).build().unwrap();
+        let redlock = support::builder().masters(fleet.urls()).build().unwrap();
         let _ = redlock.lock("warm-up").await.unwrap().release().await;
         if turn % 2 == 1 {
             fleet[2].stop();
@@ -123,7 +123,7 @@ fn s17_a_runtime_that_ends_after_all_is_settled_leaves_no_key() {
         });
         let ending = runtime();
         ending.block_on(async {
-            let redlock = Redlock::builder().masters(fleet.urls()).build().unwrap();
+            let redlock = support::builder().masters(fleet.urls()).build().unwrap();
             let _ = redlock
                 .lock(&resource)
                 .ttl(TTL)

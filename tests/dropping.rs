@@ -24,11 +24,15 @@ enum Behaviour {
     BreaksOff,
     LosesReplies,
     LosesRequests,
+    /// Another client has the key, for a while.
+    Taken,
+    /// It answers with errors.
+    Rejects,
 }
 
 use Behaviour::*;
 
-const ALL: [Behaviour; 7] = [
+const ALL: [Behaviour; 9] = [
     Healthy,
     Slow,
     Stalled,
@@ -36,6 +40,8 @@ const ALL: [Behaviour; 7] = [
     BreaksOff,
     LosesReplies,
     LosesRequests,
+    Taken,
+    Rejects,
 ];
 
 /// All ways for three masters to behave.
@@ -62,6 +68,8 @@ fn behave(masters: &[MemoryMaster], behaviours: [Behaviour; 3]) {
             }
             LosesReplies => master.lose_replies(2),
             LosesRequests => master.lose_requests(1),
+            Taken => master.set(KEY, "other", Some(ms(100))),
+            Rejects => master.reject(true),
         }
     }
 }
@@ -89,7 +97,10 @@ async fn poll_times<T>(times: usize, late: bool, future: impl Future<Output = T>
 async fn assert_nothing_left(masters: &[MemoryMaster], behaviours: [Behaviour; 3], when: &str) {
     sleep(ms(200)).await;
     for (master, behaviour) in masters.iter().zip(behaviours) {
-        if matches!(behaviour, Healthy | Slow | LosesReplies | LosesRequests) {
+        if matches!(
+            behaviour,
+            Healthy | Slow | LosesReplies | LosesRequests | Taken
+        ) {
             assert!(
                 master.keys().is_empty(),
                 "left on a master in reach, {behaviours:?}, {when}"

@@ -36,7 +36,7 @@ async fn scripts_called(server: &Server) -> u64 {
 async fn s09_an_extension_is_not_undone_by_the_one_before_on_a_master_that_lost_the_script() {
     let fleet = Fleet::start(3).await;
     let proxies = fleet.proxies().await;
-    let redlock = Redlock::builder()
+    let redlock = support::builder()
         .masters(proxies.iter().map(Proxy::url))
         .master_timeout(SECOND)
         .build()

@@ -11,7 +11,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_millis(50);
 
 fn redlock(fleet: &Fleet) -> Redlock {
-    Redlock::builder().masters(fleet.urls()).build().unwrap()
+    support::builder().masters(fleet.urls()).build().unwrap()
 }
 
 /// The median time of a lock and its release.
@@ -150,7 +150,7 @@ async fn s05_an_extension_survives_a_stall_that_is_shorter_than_the_lease() {
 #[tokio::test]
 async fn s02_no_lock_comes_out_of_a_stall_that_is_longer_than_its_ttl() {
     let mut fleet = Fleet::start(3).await;
-    let builder = Redlock::builder().masters(fleet.urls());
+    let builder = support::builder().masters(fleet.urls());
     let redlock = builder.master_timeout(2 * SECOND).build().unwrap();
     redlock
         .lock("warm-up")

@@ -12,7 +12,7 @@ use support::masters::{shared, unique};
 const TTL: Duration = Duration::from_secs(10);
 
 fn ours(urls: &[String]) -> Redlock {
-    Redlock::builder()
+    support::builder()
         .masters(urls)
         .master_timeout(Duration::from_secs(5))
         .build()

@@ -10,7 +10,7 @@ use support::fleet::Fleet;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn redlock(fleet: &Fleet) -> Redlock {
-    Redlock::builder().masters(fleet.urls()).build().unwrap()
+    support::builder().masters(fleet.urls()).build().unwrap()
 }
 
 /// How many masters remove a lock: as many as take part.
@@ -157,7 +157,7 @@ async fn a_master_that_takes_no_more_clients_is_unreachable_and_says_why() {
         .query_async(&mut other)
         .await
         .unwrap();
-    let redlock = Redlock::builder().masters([server.url()]).build().unwrap();
+    let redlock = support::builder().masters([server.url()]).build().unwrap();
     let mut refusals = Vec::new();
     for _ in 0..20 {
         let refused = redlock.lock("a").try_once().await.unwrap_err();

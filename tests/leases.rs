@@ -24,7 +24,7 @@ fn ms(millis: u64) -> Duration {
 }
 
 fn builder(fleet: &Fleet) -> Builder {
-    Redlock::builder().masters(fleet.urls())
+    support::builder().masters(fleet.urls())
 }
 
 /// A coordinator whose connections stand.
@@ -245,7 +245,7 @@ async fn owner_that_is_stopped() {
     let Ok(urls) = std::env::var("REDQUORUM_TEST_OWNER") else {
         return;
     };
-    let redlock = connected(Redlock::builder().masters(urls.split(','))).await;
+    let redlock = connected(support::builder().masters(urls.split(','))).await;
     let request = redlock.lock("a").ttl(SECOND).auto_extend();
     let lock = request.await.unwrap();
     let lost = lock.lost_token();
@@ -318,44 +318,4 @@ async fn s11_a_process_that_was_stopped_past_its_ttl_is_told_at_once_and_harms_n
         );
     }
     next.release().await.unwrap();
-}
-
-/// The size of this process in memory, in bytes, and the CPU time it has used.
-fn resources() -> (f64, f64) {
-    let read = |file| std::fs::read_to_string(file).unwrap();
-    let resident = read("/proc/self/statm");
-    let pages: f64 = resident.split(' ').nth(1).unwrap().parse().unwrap();
-    let times = read("/proc/self/stat");
-    let times: Vec<_> = times.rsplit(')').next().unwrap().split(' ').collect();
-    let ticks: f64 = times[12].parse::<f64>().unwrap() + times[13].parse::<f64>().unwrap();
-    (pages * 4096.0, ticks / 100.0)
-}
-
-#[tokio::test]
-#[ignore = "takes a minute: cargo test --release --test leases -- --ignored --nocapture many"]
-async fn many_leases_are_kept_and_small() {
-    let count = number("REDQUORUM_LEASES", 10_000);
-    let time = Duration::from_secs(number("REDQUORUM_LEASE_SECONDS", 60));
-    let fleet = Fleet::start(5).await;
-    let redlock = connected(builder(&fleet).master_timeout(SECOND)).await;
-    let mut leases = Vec::with_capacity(count as usize);
-    let (before, _) = resources();
-    for number in 0..count {
-        let request = redlock.lock(format!("lease:{number}")).ttl(10 * SECOND);
-        leases.push(request.auto_extend().await.unwrap());
-    }
-    let (taken, cpu_before) = resources();
-    sleep(time).await;
-    let (after, cpu_after) = resources();
-    let held = leases.iter().filter(|lease| lease.is_valid()).count();
-    let each = |bytes: f64| (bytes - before) / count as f64;
-    println!(
-        "{held} of {count} leases held after {time:?}; {:.0} bytes each when taken, {:.0} at the \
-         end; {:.1} % of a core",
-        each(taken),
-        each(after),
-        100.0 * (cpu_after - cpu_before) / time.as_secs_f64(),
-    );
-    assert_eq!(held as u64, count);
-    assert!(each(after) <= 2048.0);
 }

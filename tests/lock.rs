@@ -15,7 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const PATIENT: Duration = Duration::from_secs(5);
 
 async fn redlock() -> Redlock {
-    Redlock::builder()
+    support::builder()
         .masters(shared().await.urls())
         .master_timeout(PATIENT)
         .build()
@@ -145,7 +145,7 @@ async fn any_bytes_are_a_resource_and_the_key_is_exactly_them() {
 
 #[tokio::test]
 async fn a_prefix_goes_before_the_resource() {
-    let builder = Redlock::builder().masters(shared().await.urls());
+    let builder = support::builder().masters(shared().await.urls());
     let redlock = builder
         .master_timeout(PATIENT)
         .key_prefix("app:")
@@ -162,7 +162,7 @@ async fn a_prefix_goes_before_the_resource() {
 #[tokio::test]
 async fn one_master_is_a_simple_lock() {
     let url = shared().await.urls().remove(0);
-    let redlock = Redlock::builder()
+    let redlock = support::builder()
         .masters([url])
         .master_timeout(PATIENT)
         .build()
@@ -178,7 +178,7 @@ async fn one_master_is_a_simple_lock() {
 async fn clients_of_the_redis_crate_are_masters_too() {
     let urls = shared().await.urls();
     let clients = urls.iter().map(|url| redis::Client::open(&**url).unwrap());
-    let redlock = Redlock::builder()
+    let redlock = support::builder()
         .redis_clients(clients)
         .master_timeout(PATIENT)
         .build()

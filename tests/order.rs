@@ -32,7 +32,7 @@ async fn one_behind_a_proxy(server: &Server) -> (Proxy, Redlock) {
 }
 
 fn behind(proxy: &Proxy) -> Redlock {
-    Redlock::builder().masters([proxy.url()]).build().unwrap()
+    support::builder().masters([proxy.url()]).build().unwrap()
 }
 
 /// Whether the lock can be had again, and nothing of former attempts is left.
@@ -91,7 +91,7 @@ async fn s07_where_it_may_not_be_killed_the_release_is_repeated_until_the_ttl_ha
     .await;
     let proxy = Proxy::in_front_of(server.addr()).await;
     let url = proxy.url().replace("redis://", "redis://locks:pw@");
-    let redlock = Redlock::builder().masters([url]).build().unwrap();
+    let redlock = support::builder().masters([url]).build().unwrap();
     redlock
         .lock("warm-up")
         .await

@@ -20,7 +20,7 @@ async fn set_user(server: &Server, rules: &[&str]) {
 }
 
 fn redlock(server: &Server) -> Redlock {
-    Redlock::builder()
+    support::builder()
         .masters([format!("redis://locks:password@{}", server.addr())])
         .build()
         .unwrap()

@@ -24,7 +24,7 @@ async fn masters(count: usize, quorum: usize) -> Masters {
     let fleet = Fleet::start(count).await;
     let proxies = fleet.proxies().await;
     let urls = proxies.iter().map(Proxy::url);
-    let builder = Redlock::builder().masters(urls).quorum(quorum);
+    let builder = support::builder().masters(urls).quorum(quorum);
     let masters = Masters {
         redlock: builder.build().unwrap(),
         fleet,

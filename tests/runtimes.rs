@@ -31,7 +31,7 @@ impl Master {
             let proxy = Proxy::in_front_of(server.addr()).await;
             (server, proxy)
         });
-        let redlock = Redlock::builder().masters([proxy.url()]).build().unwrap();
+        let redlock = support::builder().masters([proxy.url()]).build().unwrap();
         Self {
             server,
             proxy,

@@ -49,7 +49,7 @@ async fn a_password_is_used_and_never_shown() {
     let log = Log::start();
     let server = Server::start_with(&["--requirepass", SECRET]).await;
     let with = |password: &str| {
-        Redlock::builder()
+        support::builder()
             .masters([format!("redis://:{password}@{}/0", server.addr())])
             .build()
             .unwrap()
@@ -62,6 +62,8 @@ async fn a_password_is_used_and_never_shown() {
     let lock = request.await.unwrap();
     shown.push(format!("{lock:?}"));
     lock.release().await.unwrap();
+    let states = redlock.masters().await;
+    shown.push(format!("{states} {states:?}"));
 
     let wrong = with(&format!("{SECRET}-not"));
     eventually("the reason is known", Duration::from_secs(2), async || {
@@ -72,6 +74,9 @@ async fn a_password_is_used_and_never_shown() {
         shown.last().is_some_and(|text| text.contains("WRONGPASS"))
     })
     .await;
+
+    let states = wrong.masters().await;
+    shown.push(format!("{states} {states:?}"));
 
     // A server that doesn't know a command repeats what it was sent.
     let renamed = Server::start_with(&[

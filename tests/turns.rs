@@ -19,7 +19,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const TURN: Duration = Duration::from_millis(50);
 
 async fn connected(fleet: &Fleet) -> Redlock {
-    let redlock = Redlock::builder()
+    let redlock = support::builder()
         .masters(fleet.urls())
         .master_timeout(5 * SECOND)
         .wait(Wait::Forever)

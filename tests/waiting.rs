@@ -79,6 +79,7 @@ async fn a_wait_that_is_over_has_what_the_last_attempt_came_to_as_its_source() {
     };
     assert!(matches!(**last, LockError::NoQuorum { .. }), "{refused}");
     assert_eq!(refused.source().unwrap().to_string(), last.to_string());
+    assert!(matches!(refused.cause(), LockError::NoQuorum { .. }));
     assert_eq!(refused.report().unwrap().count(Vote::Absent), 3);
 }
 

@@ -18,7 +18,7 @@ fn never() -> Retry {
 }
 
 fn redlock(fleet: &Fleet) -> Redlock {
-    Redlock::builder()
+    support::builder()
         .masters(fleet.urls())
         .master_timeout(5 * SECOND)
         .retry(never())
@@ -199,7 +199,7 @@ async fn masters_that_tell_nothing_are_asked_from_time_to_time() {
     for master in 0..3 {
         urls.push(mute(&fleet, master).await);
     }
-    let builder = Redlock::builder().masters(urls).master_timeout(5 * SECOND);
+    let builder = support::builder().masters(urls).master_timeout(5 * SECOND);
     let (here, there) = (builder.clone().build().unwrap(), builder.build().unwrap());
     let lock = here.lock("a").await.unwrap();
     let waiter = tokio::spawn(there.lock("a").into_future());
@@ -216,7 +216,7 @@ async fn a_quorum_that_tells_is_enough() {
     for silent in 0..3 {
         let mut urls = fleet.urls();
         urls[silent] = mute(&fleet, silent).await;
-        let builder = Redlock::builder().masters(urls).master_timeout(5 * SECOND);
+        let builder = support::builder().masters(urls).master_timeout(5 * SECOND);
         let there = builder.retry(never()).wait(Wait::Forever).build().unwrap();
         there.lock("b").await.unwrap().release().await.unwrap();
         for _ in 0..5 {

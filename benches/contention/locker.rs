@@ -43,7 +43,7 @@ impl Locker {
         match job.subject {
             Subject::Rslock => Locker::Rslock(LockManager::new(job.masters.clone())),
             Subject::Redquorum => {
-                let redlock = Redlock::builder()
+                let redlock = crate::support::builder()
                     .masters(&job.masters)
                     .master_timeout(job.master_timeout)
                     .build();

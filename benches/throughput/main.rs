@@ -50,7 +50,7 @@ impl Subject {
 async fn main() {
     let masters = Fleet::start(5).await;
     let floor = Subject::Floor(Floor::connect(&masters.urls()).await);
-    let redlock = Redlock::builder()
+    let redlock = crate::support::builder()
         .masters(masters.urls())
         // Masters share two cores with the load: slow is not hung here.
         .master_timeout(Duration::from_secs(5))

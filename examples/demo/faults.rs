@@ -25,7 +25,7 @@ const SCHEDULE: [(Duration, usize, Fault); 4] = [
 pub enum Fault {
     /// The process dies, and what it had in memory with it.
     Kill,
-    /// The process starts again, without keys.
+    /// The process starts again, without keys: for a TTL it has no vote.
     Restart,
     /// The process stands still: connections stay open, and nothing answers.
     Stop,

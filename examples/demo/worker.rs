@@ -20,7 +20,7 @@ const RESOURCE: &str = "demo:counter";
 
 /// How long the lock lives if its owner dies. It is many times what a section
 /// takes, and leaves the write the longest that it may take.
-const TTL: Duration = Duration::from_secs(2);
+pub const TTL: Duration = Duration::from_secs(2);
 
 /// How long a worker waits for the lock before it counts that as an error.
 const WAIT: Duration = Duration::from_secs(3);

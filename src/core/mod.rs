@@ -18,9 +18,11 @@
 //! | [`lead`] | which master is asked first by all who contend |
 //! | [`Spread`] | which of them ask at once when a lock becomes free |
 //! | [`Renewal`] | when a lease that is kept is extended |
+//! | [`Quarantine`], [`Age`], [`Evidence`] | for how long a master that came up has no vote |
 //!
 //! The algorithm is that of <https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/>.
 
+mod admission;
 mod backoff;
 mod drift;
 mod lead;
@@ -33,6 +35,7 @@ mod spread;
 mod tally;
 mod ttl;
 
+pub use admission::{Age, Evidence, Quarantine};
 pub use backoff::{Backoff, InvalidBackoff};
 pub use drift::{Drift, InvalidDrift};
 #[cfg(feature = "redis")]

@@ -22,6 +22,8 @@ pub(crate) enum Action {
     Take(Ttl),
     /// Give the key this time from now if its value is the token.
     Extend(Ttl),
+    /// The same as taking, for a master that lost the key: no vote (S9).
+    GiveBack(Ttl),
     /// Delete the key if its value is the token.
     Release,
     /// See whether there is no such key, and be told when that changes.

@@ -34,10 +34,36 @@ pub enum Fault {
         /// What was seen of it.
         cause: Arc<str>,
     },
+    /// It came up lately, and may have forgotten what it had granted (S13): it
+    /// was not asked for a lock, or its yes to an extension did not count.
+    #[error("it came up lately: no vote for another {}", in_millis(*remaining))]
+    Quarantined {
+        /// For how long it still has no vote on a lock with this TTL.
+        remaining: Duration,
+    },
+    /// It was not asked: it is a replica of another server (S14).
+    #[error("a replica: it has no vote")]
+    Replica,
+    /// It was not asked: it is the same server as another of the masters, which
+    /// has its vote (S14).
+    #[error("the same server as {other}, which has its vote")]
+    SameServer {
+        /// The other's address.
+        other: Arc<str>,
+    },
     /// The server answered with an error, and did nothing.
     #[error("the server refused: {cause}")]
     Rejected {
         /// The server's own words.
         cause: Arc<str>,
     },
+}
+
+/// In whole milliseconds, and never none of them.
+fn in_millis(duration: Duration) -> String {
+    let millis = duration.as_nanos().div_ceil(1_000_000);
+    match millis {
+        0..10_000 => format!("{millis} ms"),
+        _ => format!("{:.1} s", millis as f64 / 1e3),
+    }
 }

@@ -9,11 +9,16 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Action, Answer, Command, Fault, Master, Owed, OwedReleases, Reply, Sent};
+use super::seat::Seat;
+use super::{Action, Admissions, Answer, Command, Fault, Owed, OwedReleases, Reply, Sent};
 
 /// A master in the memory of this process, whose keys expire by tokio's clock,
 /// so that a test with paused time is exact and takes no time. It can be made
 /// to fail in the ways that real ones do.
+///
+/// A new one counts as one that has been up for ever. After [`kill`](Self::kill)
+/// and [`restart`](Self::restart) it is young, and has no vote before the
+/// [quarantine](crate::Builder::restart_quarantine) is over.
 ///
 /// Clones are the same master: keep one, and give the other to the builder.
 ///
@@ -55,11 +60,15 @@ struct Memory {
     reach: Reach,
     /// Nothing is executed before this.
     resumed: Instant,
+    /// When it came up, if it did after it was killed.
+    came_up: Option<Instant>,
+    killed: bool,
     /// Since when it has been known to leave commands unanswered.
     silent: Option<Instant>,
     delay: Duration,
     requests_to_lose: usize,
     replies_to_lose: usize,
+    rejects: bool,
     executed: usize,
 }
 
@@ -81,8 +90,8 @@ struct Letter {
     answer: oneshot::Sender<Given>,
 }
 
-/// An answer, and when it was given.
-type Given = (Answer, Instant);
+/// A reply, and when it was given.
+type Given = (Reply, Instant);
 
 impl MemoryMaster {
     /// A healthy master without keys, by this name.
@@ -99,10 +108,13 @@ impl MemoryMaster {
                     lost: Vec::new(),
                     reach: Reach::Healthy,
                     resumed: now,
+                    came_up: None,
+                    killed: false,
                     silent: None,
                     delay: Duration::ZERO,
                     requests_to_lose: 0,
                     replies_to_lose: 0,
+                    rejects: false,
                     executed: 0,
                 }),
             }),
@@ -113,6 +125,7 @@ impl MemoryMaster {
     pub fn kill(&self) {
         let mut memory = self.memory();
         memory.break_connection();
+        memory.killed = true;
         memory.keys.clear();
     }
 
@@ -140,6 +153,9 @@ impl MemoryMaster {
             memory.reach = Reach::Healthy;
             memory.resumed = Instant::now();
             memory.silent = None;
+            if std::mem::take(&mut memory.killed) {
+                memory.came_up = Some(Instant::now());
+            }
         }
         self.repay();
     }
@@ -164,6 +180,13 @@ impl MemoryMaster {
     /// answered.
     pub fn lose_replies(&self, count: usize) {
         self.memory().replies_to_lose = count;
+    }
+
+    /// Answers each command with an error, and does nothing, as a server that is
+    /// out of memory does; until it is called with `false`.
+    pub fn reject(&self, rejects: bool) {
+        self.memory().rejects = rejects;
+        self.repay();
     }
 
     /// The value of a key, if there is one.
@@ -210,6 +233,11 @@ impl MemoryMaster {
         self.memory().executed
     }
 
+    /// It, as one coordinator sees it.
+    pub(crate) fn admitted(self, admissions: &Admissions) -> Seat {
+        Seat::new(self, admissions)
+    }
+
     pub(crate) fn origin(&self) -> Instant {
         self.shared.origin
     }
@@ -226,7 +254,7 @@ impl MemoryMaster {
     fn repay(&self) {
         let now = Instant::now();
         let mut memory = self.memory();
-        if memory.reach == Reach::Healthy {
+        if memory.reach == Reach::Healthy && !memory.rejects {
             for owed in self.shared.owed.take().list.drain(..) {
                 let release = Command::new(Action::Release, owed.key, owed.token);
                 memory.execute(&release, now);
@@ -246,7 +274,7 @@ impl Memory {
             && let Some(letter) = self.inbox.pop_front()
         {
             let executed = letter.arrives.max(self.resumed);
-            let answer = self.execute(&letter.command, executed);
+            let answer = self.reply(&letter.command, executed);
             if self.replies_to_lose > 0 {
                 self.replies_to_lose -= 1;
                 self.lost.push(letter.answer);
@@ -257,14 +285,24 @@ impl Memory {
         }
     }
 
+    fn reply(&mut self, command: &Command, now: Instant) -> Reply {
+        if self.rejects {
+            return Err(Fault::Rejected {
+                cause: "ERR it rejects everything".into(),
+            });
+        }
+        Ok(self.execute(command, now))
+    }
+
     fn execute(&mut self, command: &Command, now: Instant) -> Answer {
         self.executed += 1;
         let held = self.live(&command.key, now).map(|entry| &*entry.value);
         match command.action {
-            Action::Take(_) | Action::Look if held.is_some() => return Answer::No,
+            Action::Take(_) | Action::GiveBack(_) | Action::Look if held.is_some() => {
+                return Answer::No;
+            }
             Action::Look => return Answer::Yes,
-            Action::Check => {}
-            Action::Take(ttl) => {
+            Action::Take(ttl) | Action::GiveBack(ttl) => {
                 let entry = Entry {
                     value: command.token.to_string(),
                     expires: now.checked_add(ttl.as_duration()),
@@ -277,6 +315,7 @@ impl Memory {
                     entry.expires = now.checked_add(ttl.as_duration());
                 }
             }
+            Action::Check => {}
             Action::Release => {
                 self.keys.remove(&*command.key);
             }
@@ -327,12 +366,13 @@ impl Memory {
     }
 }
 
-impl Master for MemoryMaster {
-    fn address(&self) -> &Arc<str> {
+/// What a [`Seat`](super::seat::Seat) passes on.
+impl MemoryMaster {
+    pub(crate) fn address(&self) -> &Arc<str> {
         &self.shared.address
     }
 
-    fn send(&self, command: &Arc<Command>) -> Sent {
+    pub(super) fn send(&self, command: &Arc<Command>) -> Sent {
         let mut memory = self.memory();
         if let Some(fault) = memory.refusal() {
             return Sent::Not(fault);
@@ -343,28 +383,38 @@ impl Master for MemoryMaster {
         Sent::Pending(Box::pin(answered(self.clone(), arrives, reply, delay)))
     }
 
-    fn send_blindly(&self, release: &Arc<Command>) {
+    pub(super) fn send_blindly(&self, release: &Arc<Command>) {
         let mut memory = self.memory();
         if let Some(Fault::Silent { .. }) = memory.refusal() {
             memory.post(release);
         }
     }
 
-    fn owe(&self, release: Owed) {
+    pub(super) fn owe(&self, release: Owed) {
         self.shared.owed.push(release);
         self.repay();
     }
 
-    /// It doesn't: those who wait for it look again from time to time.
-    fn tells(&self) -> Option<u64> {
-        None
-    }
-
-    fn fell_silent(&self) {
+    pub(super) fn fell_silent(&self) {
         let mut memory = self.memory();
         if memory.reach == Reach::Stalled {
             memory.silent.get_or_insert_with(Instant::now);
         }
+    }
+
+    /// Why it is not asked, if it is not.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        self.memory().refusal()
+    }
+
+    /// How long it takes to answer.
+    pub(super) fn round_trip(&self) -> Duration {
+        self.memory().delay * 2
+    }
+
+    /// For how long it has been up since it lost its memory, if it did.
+    pub(super) fn up_for(&self) -> Option<Duration> {
+        self.memory().came_up.map(|came_up| came_up.elapsed())
     }
 }
 
@@ -386,7 +436,7 @@ async fn answered(
     if back > Instant::now() {
         sleep_until(back).await;
     }
-    Ok(answer)
+    answer
 }
 
 impl fmt::Debug for MemoryMaster {

@@ -9,17 +9,24 @@
 //! is sent after it; the answer of a release may not, unless the release is
 //! [owed](Master::owe) first.
 
+mod admission;
 mod command;
 mod fault;
 #[cfg(feature = "testing")]
 mod memory;
 mod owed;
 mod redis;
+#[cfg(feature = "testing")]
+mod seat;
+mod state;
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use crate::core::Ttl;
+
+pub(crate) use self::admission::{Admission, Admissions};
 pub use self::redis::InvalidUrl;
 pub(crate) use self::redis::{RedisClient, RedisSource, Timeouts};
 pub(crate) use command::{Action, Command};
@@ -27,6 +34,7 @@ pub use fault::Fault;
 #[cfg(feature = "testing")]
 pub use memory::MemoryMaster;
 pub(crate) use owed::{Owed, OwedReleases, Taken};
+pub use state::{MasterState, MasterStates};
 
 /// The script that deletes a lock if it still has the owner's token.
 pub(crate) const RELEASE: &str = include_str!("scripts/release.lua");
@@ -53,6 +61,14 @@ pub(crate) trait Master: Send + Sync {
     /// A number for the server, the same to all its clients, if it tells of
     /// changes of the keys that were [looked](Action::Look) at.
     fn tells(&self) -> Option<u64>;
+
+    /// Whether it was lately not asked for a lock, since it came up too lately
+    /// (S13), and still would not be: nobody should take that lock for free there.
+    fn is_barred(&self) -> bool;
+
+    /// How it is just now, and whether it has a vote on a lock with this TTL. Must
+    /// be polled in a tokio runtime.
+    fn state(&self, ttl: Ttl) -> Pin<Box<dyn Future<Output = MasterState> + Send + '_>>;
 
     /// A command went unanswered for the whole time-out. Until the master
     /// answers again, it is not asked for locks.

@@ -5,6 +5,7 @@
 //! A test that holds a rule of safety is named after it: `s01_…` to `s18_…`.
 
 mod acquire;
+mod admission;
 mod backoff;
 mod drift;
 mod extend;

@@ -55,6 +55,7 @@ pub(crate) async fn heal(masters: &[MemoryMaster]) {
         master.lose_replies(0);
         master.lose_requests(0);
         master.delay(Duration::ZERO);
+        master.reject(false);
         master.resume();
     }
     sleep(ms(200)).await;

@@ -14,3 +14,10 @@ pub mod proxy;
 pub mod resp;
 pub mod server;
 pub mod wait;
+
+/// A builder for masters that have only just been started, as those of tests are, and on which
+/// nobody held a lock before: without the quarantine, they vote at once. (`tests/admission.rs` has
+/// it on.)
+pub fn builder() -> redquorum::Builder {
+    redquorum::Redlock::builder().restart_quarantine(false)
+}

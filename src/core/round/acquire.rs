@@ -1,7 +1,7 @@
 use crate::core::{Lease, Moment, Quorum, Tally, Terms, Vote};
 
 /// One attempt to take a lock.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcquireRound {
     terms: Terms,
     started: Moment,

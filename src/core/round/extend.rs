@@ -1,7 +1,7 @@
 use crate::core::{Lease, Moment, Quorum, Tally, Terms, Vote};
 
 /// One attempt to extend a lock that is held.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtendRound {
     terms: Terms,
     started: Moment,

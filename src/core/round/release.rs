@@ -1,7 +1,7 @@
 use crate::core::{Quorum, Tally, Vote};
 
 /// The release of a lock on all masters.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseRound {
     tally: Tally,
     verdict: ReleaseVerdict,

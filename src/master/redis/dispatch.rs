@@ -9,12 +9,23 @@ use tokio::task::unconstrained;
 use super::link::Link;
 use super::session::Session;
 use super::wire;
-use crate::master::{Command, Fault, Pending, Reply};
+use crate::master::{Command, Fault, Pending, Reply, Sent};
+
+/// Sends the command, unless the master has no vote on it (S13, S14).
+pub(super) fn send(link: &Arc<Link>, session: &Session, command: &Arc<Command>) -> Sent {
+    let standing = &session.standing;
+    if let Some(fault) = &standing.no_master {
+        return Sent::Not(fault.clone());
+    }
+    let admission = &link.register.admission;
+    let ruling = admission.rule(command.action, &standing.evidence);
+    ruling.apply(|| Sent::Pending(dispatch(link, session, command)))
+}
 
 /// Puts the command on the connection's queue: polling it once does that,
 /// whatever is left of the task's budget of polls. Without the budget, tokio
 /// would have it come back later, and later commands overtake it (S7).
-pub(super) fn dispatch(link: &Arc<Link>, session: &Session, command: &Arc<Command>) -> Pending {
+fn dispatch(link: &Arc<Link>, session: &Session, command: &Arc<Command>) -> Pending {
     link.note_sending(command);
     let mut pending: Pending = Box::pin(ask(
         link.clone(),
@@ -34,9 +45,13 @@ pub(super) fn dispatch(link: &Arc<Link>, session: &Session, command: &Arc<Comman
 pub(super) fn come_up(link: &Arc<Link>, session: Session) {
     link.come_up(session, |session, deferred| {
         if !deferred.answer.is_closed() {
-            let pending = dispatch(link, session, &deferred.command);
             // Whether its answer is still wanted is its receiver's affair.
-            tokio::spawn(async move { deferred.answer.send(pending.await) });
+            match send(link, session, &deferred.command) {
+                Sent::Not(fault) => drop(deferred.answer.send(Err(fault))),
+                Sent::Pending(pending) => {
+                    tokio::spawn(async move { deferred.answer.send(pending.await) });
+                }
+            }
         }
     });
 }
@@ -48,8 +63,14 @@ async fn ask(
     command: Arc<Command>,
 ) -> Reply {
     let reply = wire::ask(&mut connection, &command).await;
-    if matches!(reply, Err(Fault::Broken { .. })) {
+    if matches!(reply, Err(Fault::Broken { .. })) || is_by_a_replica(&reply) {
         link.found_broken(session);
     }
     reply
+}
+
+/// A master has become a replica since it was admitted: on the next connection it
+/// is known as one, and as young when it is a master again (S13, S14).
+fn is_by_a_replica(reply: &Reply) -> bool {
+    matches!(reply, Err(Fault::Rejected { cause }) if cause.contains("READONLY"))
 }

@@ -30,6 +30,9 @@ const LONGEST_REPEAT: Duration = Duration::from_secs(5);
 const RECONNECT: Duration = Duration::from_millis(20);
 const LONGEST_RECONNECT: Duration = Duration::from_millis(500);
 
+/// How often a server that is no master is asked again what it is.
+const SECOND_LOOK: Duration = Duration::from_secs(5);
+
 /// A connection that stood for less than this counts as a failed attempt.
 const STABLE: Duration = Duration::from_secs(1);
 
@@ -66,7 +69,13 @@ pub(super) async fn keep(link: Kept) {
 
 async fn open(link: &Link) -> Result<Opened, String> {
     let (number, lost) = link.next_session();
-    let opening = session::open(&link.client, link.timeouts, number, lost.as_ref());
+    let opening = session::open(
+        &link.client,
+        link.timeouts,
+        &link.register,
+        number,
+        lost.as_ref(),
+    );
     match timeout(link.timeouts.connect, opening).await {
         Ok(Ok(opened)) => Ok(opened),
         Ok(Err(error)) => Err(wire::describe(&error)),
@@ -87,6 +96,8 @@ async fn attend(link: &Arc<Link>, session: Session, mut pushes: Pushes) -> &'sta
     come_up(link, session.clone());
     link.notices.all_changed();
     let mut repeat = Repeat::begin();
+    let no_master = session.standing.no_master.is_some();
+    let second_look = Instant::now() + SECOND_LOOK;
     loop {
         if link.owed.is_empty() {
             repeat = Repeat::begin();
@@ -95,6 +106,7 @@ async fn attend(link: &Arc<Link>, session: Session, mut pushes: Pushes) -> &'sta
             () = ended(link, &mut pushes) => return "the server closed the connection",
             () = link.broken(session.number) => return "the connection broke",
             () = link.done() => return "nobody uses it any more",
+            () = sleep_until(second_look), if no_master => return "it is no master: asked again",
             () = link.silence.notified() => {
                 tokio::select! {
                     () = ended(link, &mut pushes) => return "the server closed the connection",

@@ -8,8 +8,11 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
 use super::Timeouts;
+use super::admission::Register;
 use super::session::{Origin, Session};
-use crate::master::{Action, Command, Fault, Notices, Owed, OwedReleases, Pending, Reply};
+use crate::master::{
+    Action, Admissions, Command, Fault, Notices, Owed, OwedReleases, Pending, Reply,
+};
 
 /// What is known of the connection to one master. The keeper alone changes the
 /// state; everybody reads it.
@@ -17,6 +20,7 @@ pub(super) struct Link {
     pub(super) client: Client,
     pub(super) address: Arc<str>,
     pub(super) timeouts: Timeouts,
+    pub(super) register: Register,
     pub(super) owed: OwedReleases,
     pub(super) notices: Notices,
     /// A command went unanswered for the whole time-out.
@@ -45,6 +49,8 @@ pub(super) struct Link {
     /// Until when stray commands, those of a lost connection that could not be
     /// killed, may be applied or leave a key behind.
     strays_until: Mutex<Option<Instant>>,
+    /// Why the last connection was lost, or could not be made.
+    trouble: Mutex<Option<Arc<str>>>,
 }
 
 /// A command that waits for the first connection, and where its answer goes.
@@ -89,9 +95,11 @@ impl Link {
         client: Client,
         address: Arc<str>,
         timeouts: Timeouts,
+        admissions: Admissions,
         notices: Notices,
     ) -> Self {
         Self {
+            register: Register::new(admissions, notices.master, address.clone()),
             client,
             address,
             timeouts,
@@ -110,6 +118,7 @@ impl Link {
             broken: AtomicU64::new(0),
             longest_ttl: AtomicU64::new(0),
             strays_until: Mutex::new(None),
+            trouble: Mutex::new(None),
         }
     }
 
@@ -197,6 +206,7 @@ impl Link {
 
     /// There is no connection, for this reason.
     pub(super) fn go_down(&self, cause: Arc<str>) {
+        *lock(&self.trouble) = Some(cause.clone());
         self.state.send_modify(|state| {
             *state = State::Down { cause };
             for deferred in mem::take(&mut *lock(&self.deferred)) {
@@ -206,10 +216,23 @@ impl Link {
         });
     }
 
+    /// Why the last connection was lost, or could not be made.
+    pub(super) fn trouble(&self) -> Option<Arc<str>> {
+        lock(&self.trouble).clone()
+    }
+
+    /// Waits until it is known whether there is a connection.
+    pub(super) async fn decided(&self) {
+        let mut state = self.state.subscribe();
+        let decided = state.wait_for(|state| !matches!(state, State::Connecting));
+        // The sender lives as long as `self`.
+        let _ = decided.await;
+    }
+
     /// Remembers what the command may leave behind if its connection breaks.
     pub(super) fn note_sending(&self, command: &Command) {
         match command.action {
-            Action::Take(ttl) | Action::Extend(ttl) => {
+            Action::Take(ttl) | Action::GiveBack(ttl) | Action::Extend(ttl) => {
                 self.longest_ttl
                     .fetch_max(ttl.as_millis(), Ordering::Relaxed);
             }

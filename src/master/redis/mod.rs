@@ -4,6 +4,7 @@
 //! | file | what it has |
 //! |---|---|
 //! | `mod.rs` | the master as the rest sees it: sends on the connection that there is |
+//! | `admission.rs` | what a server tells of itself before its first vote |
 //! | `dispatch.rs` | commands on their way to the connection's queue |
 //! | `link.rs` | what is known of the connection, shared with its keeper |
 //! | `session.rs` | one connection: set up, killed, its scripts loaded |
@@ -11,6 +12,7 @@
 //! | `wire.rs` | commands and answers as they go over the wire |
 //! | `source.rs` | masters from URLs and from the caller's own clients |
 
+mod admission;
 mod dispatch;
 mod keeper;
 mod link;
@@ -18,16 +20,19 @@ mod session;
 mod source;
 mod wire;
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::Client;
-
+use ::redis::{Client, cmd};
 use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout};
 
-use self::dispatch::dispatch;
 use self::link::{Link, State};
-use super::{Action, Command, Master, Notices, Owed, Sent};
+use self::session::Session;
+use super::{Action, Admissions, Command, Fault, Master, MasterState, Notices, Owed, Sent};
+use crate::core::Ttl;
 
 pub use self::source::InvalidUrl;
 pub(crate) use self::source::RedisSource;
@@ -52,10 +57,11 @@ impl RedisMaster {
         client: Client,
         address: Arc<str>,
         timeouts: Timeouts,
+        admissions: Admissions,
         notices: Notices,
     ) -> Self {
         Self {
-            link: Arc::new(Link::new(client, address, timeouts, notices)),
+            link: Arc::new(Link::new(client, address, timeouts, admissions, notices)),
         }
     }
 
@@ -72,11 +78,66 @@ impl RedisMaster {
         }
     }
 
+    async fn look_at(&self, ttl: Ttl) -> MasterState {
+        let link = &self.link;
+        if link.is_kept() {
+            link.decided().await;
+        }
+        let session = match &*link.state() {
+            State::Up(session) => Ok(session.clone()),
+            other => Err((matches!(other, State::Silent { .. }), other.fault())),
+        };
+        let state = match session {
+            Ok(session) => self.ping(session, ttl).await,
+            Err((connected, fault)) => MasterState {
+                connected,
+                ..MasterState::unconnected(link.address.clone(), fault)
+            },
+        };
+        MasterState {
+            last_error: link.trouble(),
+            ..state
+        }
+    }
+
+    async fn ping(&self, session: Session, ttl: Ttl) -> MasterState {
+        let register = &self.link.register;
+        let standing = session.standing;
+        let limit = self.link.timeouts.command;
+        let asked = Instant::now();
+        let answer = timeout(limit, session::ask(session.connection, &cmd("PING"))).await;
+        let latency = asked.elapsed();
+        let quarantined = || register.admission.quarantined(ttl, &standing.evidence);
+        let no_vote = standing.no_master.clone().or_else(quarantined);
+        let fault = match answer {
+            Err(_) => {
+                self.fell_silent();
+                Some(Fault::TimedOut { after: latency })
+            }
+            Ok(Err(error)) if !wire::is_answer(&error) => {
+                self.link.found_broken(session.number);
+                Some(Fault::Broken {
+                    cause: wire::describe(&error).into(),
+                })
+            }
+            Ok(_) => no_vote,
+        };
+        MasterState {
+            address: self.link.address.clone(),
+            connected: !matches!(fault, Some(Fault::Broken { .. })),
+            age: Some(standing.evidence.age.at(register.admission.clock.now())),
+            latency: (!matches!(fault, Some(Fault::TimedOut { .. } | Fault::Broken { .. })))
+                .then_some(latency),
+            fault,
+            last_error: None,
+        }
+    }
+
     /// What becomes of a command while the link is in this state.
     fn send_in(&self, state: &State, command: &Arc<Command>) -> Sent {
         let takes = matches!(command.action, Action::Take(_));
         match state {
-            State::Up(session) => Sent::Pending(dispatch(&self.link, session, command)),
+            State::Up(session) => dispatch::send(&self.link, session, command),
             // An extension could be overtaken by the next one of the same lock.
             State::Connecting if takes => Sent::Pending(self.link.defer(command)),
             out_of_reach => Sent::Not(out_of_reach.fault()),
@@ -106,9 +167,18 @@ impl Master for RedisMaster {
 
     fn tells(&self) -> Option<u64> {
         match &*self.link.state() {
-            State::Up(session) => session.tells,
+            State::Up(session) if session.standing.no_master.is_none() => session.tells,
             _ => None,
         }
+    }
+
+    fn is_barred(&self) -> bool {
+        self.link.register.admission.is_barred()
+    }
+
+    fn state(&self, ttl: Ttl) -> Pin<Box<dyn Future<Output = MasterState> + Send + '_>> {
+        self.keep();
+        Box::pin(self.look_at(ttl))
     }
 
     fn fell_silent(&self) {

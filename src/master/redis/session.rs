@@ -7,6 +7,7 @@ use ::redis::{
 };
 use tokio::sync::mpsc;
 
+use super::admission::{Register, Standing};
 use super::{Timeouts, wire};
 use crate::core::fold;
 use crate::master::RELEASE;
@@ -24,6 +25,8 @@ pub(super) struct Session {
     /// Sessions with one master are numbered, from 1.
     pub(super) number: u64,
     pub(super) origin: Origin,
+    /// Whether it has a vote.
+    pub(super) standing: Standing,
     /// The server's number, if it tells of changes of the keys that were looked
     /// at.
     pub(super) tells: Option<u64>,
@@ -63,32 +66,40 @@ impl Origin {
 /// without RESP3 sends neither: there the loss shows at the next command.
 pub(super) type Pushes = mpsc::UnboundedReceiver<PushInfo>;
 
-/// Connects, and makes the connection ready for commands: the lost connection
-/// before it is killed, so that nothing of it is applied any more (S7), and the
-/// release's script is loaded.
+/// Connects, and makes the connection ready for commands: the server is asked
+/// what it is, the lost connection before is killed, so that nothing of it is
+/// applied any more (S7), and the release's script is loaded.
 pub(super) async fn open(
     client: &Client,
     timeouts: Timeouts,
+    register: &Register,
     number: u64,
     lost: Option<&Origin>,
 ) -> RedisResult<Opened> {
     let (connection, pushes) = connect(client, timeouts).await?;
-    let (client_id, run_id, tells, ()) = tokio::try_join!(
+    let (client_id, standing, tells, ()) = tokio::try_join!(
         client_id(connection.clone()),
-        run_id(connection.clone()),
+        register.admit(connection.clone()),
         tracking(connection.clone()),
         load(connection.clone(), RELEASE),
     )?;
-    let origin = Origin { run_id, client_id };
+    let origin = Origin {
+        run_id: standing.run_id.clone(),
+        client_id,
+    };
     let lost_is_over = match lost {
         Some(lost) => kill(connection.clone(), lost, &origin).await?,
         None => true,
     };
+    if !tells {
+        register.say_it_does_not_tell();
+    }
     let session = Session {
         connection,
         number,
         tells: tells.then(|| origin.server(client)),
         origin,
+        standing,
     };
     Ok(Opened {
         session,
@@ -171,7 +182,7 @@ pub(super) fn news(push: &PushInfo) -> News {
 
 /// The answer, if the server gives one: not to know or not to allow a command is
 /// its right. Only a connection that broke is an error.
-fn allowed(answer: RedisResult<Value>) -> RedisResult<Option<Value>> {
+pub(super) fn allowed(answer: RedisResult<Value>) -> RedisResult<Option<Value>> {
     match answer {
         Ok(value) => Ok(Some(value)),
         Err(error) if wire::is_answer(&error) => {
@@ -189,28 +200,13 @@ async fn client_id(connection: MultiplexedConnection) -> RedisResult<Option<i64>
     }
 }
 
-async fn run_id(connection: MultiplexedConnection) -> RedisResult<Option<Arc<str>>> {
-    let answer = allowed(ask(connection, cmd("INFO").arg("server")).await)?;
-    Ok(answer.and_then(run_id_in))
-}
-
-fn run_id_in(info: Value) -> Option<Arc<str>> {
-    let text: String = ::redis::from_redis_value(info).ok()?;
-    let id = text.lines().find_map(|line| line.strip_prefix("run_id:"))?;
-    Some(id.trim().into())
-}
-
 /// Asks to be told when keys that this connection has read are changed by others
 /// or expire. Servers before 6 can't, RESP2 has no room for it, and an ACL or a
 /// proxy may forbid it: then those who wait look again from time to time.
 async fn tracking(connection: MultiplexedConnection) -> RedisResult<bool> {
     let mut tracking = cmd("CLIENT");
     tracking.arg("TRACKING").arg("ON").arg("NOLOOP");
-    let tells = allowed(ask(connection, &tracking).await)?.is_some();
-    if !tells {
-        tracing::info!("no wake-up by this server: waiting by backoff alone");
-    }
-    Ok(tells)
+    Ok(allowed(ask(connection, &tracking).await)?.is_some())
 }
 
 /// The keys that a push says have changed: `None` if all may have.

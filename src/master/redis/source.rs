@@ -5,7 +5,7 @@ use ::redis::{Client, IntoConnectionInfo};
 use thiserror::Error;
 
 use super::{RedisMaster, Timeouts};
-use crate::master::{Master, Notices};
+use crate::master::{Admissions, Master, Notices};
 
 /// A master that is yet to be built.
 #[derive(Clone)]
@@ -33,7 +33,8 @@ impl RedisSource {
             .map_err(|error| invalid(format!("{error}; {expected}")))?;
         if !info.addr().is_supported() {
             return Err(invalid(
-                "this kind of address needs a feature of the crate that is off, tls-rustls say"
+                "this kind of address needs a feature of the crate that is off; rediss:// needs \
+                 tls-rustls or tls-native-tls"
                     .into(),
             ));
         }
@@ -50,9 +51,20 @@ impl RedisSource {
             .into()
     }
 
-    pub(crate) fn open(self, timeouts: Timeouts, notices: Notices) -> Arc<dyn Master> {
+    pub(crate) fn open(
+        self,
+        timeouts: Timeouts,
+        admissions: Admissions,
+        notices: Notices,
+    ) -> Arc<dyn Master> {
         let address = self.address();
-        Arc::new(RedisMaster::new(*self.client, address, timeouts, notices))
+        Arc::new(RedisMaster::new(
+            *self.client,
+            address,
+            timeouts,
+            admissions,
+            notices,
+        ))
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) struct Wire(Cmd);
 impl Wire {
     pub(crate) fn of(command: &Command) -> Self {
         Self(match command.action {
-            Action::Take(ttl) => set_if_absent(command, ttl.as_millis()),
+            Action::Take(ttl) | Action::GiveBack(ttl) => set_if_absent(command, ttl.as_millis()),
             Action::Extend(_) => in_full(command),
             Action::Release => by_hash(command),
             Action::Look | Action::Check => get(command),
@@ -80,7 +80,9 @@ fn add_arguments(script: &mut Cmd, command: &Command) {
 fn source(action: Action) -> &'static str {
     match action {
         Action::Extend(_) => EXTEND,
-        Action::Take(_) | Action::Release | Action::Look | Action::Check => RELEASE,
+        Action::Take(_) | Action::GiveBack(_) | Action::Release | Action::Look | Action::Check => {
+            RELEASE
+        }
     }
 }
 
@@ -112,8 +114,8 @@ fn is_no_script(answer: &RedisResult<Value>) -> bool {
 /// of a connection whose answers are out of step: it is not used any more.
 fn read(command: &Command, answer: RedisResult<Value>) -> Reply {
     match (command.action, answer.and_then(Value::extract_error)) {
-        (Action::Take(_), Ok(Value::Okay)) => Ok(Answer::Yes),
-        (Action::Take(_), Ok(Value::Nil)) => Ok(Answer::No),
+        (Action::Take(_) | Action::GiveBack(_), Ok(Value::Okay)) => Ok(Answer::Yes),
+        (Action::Take(_) | Action::GiveBack(_), Ok(Value::Nil)) => Ok(Answer::No),
         (Action::Extend(_) | Action::Release, Ok(Value::Int(1))) => Ok(Answer::Yes),
         (Action::Extend(_) | Action::Release, Ok(Value::Int(0))) => Ok(Answer::No),
         (Action::Look, Ok(Value::Nil)) => Ok(Answer::Yes),

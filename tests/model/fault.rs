@@ -1,0 +1,117 @@
+//! What goes on, and goes wrong, between the clients and inside the masters.
+
+use redquorum::core::Vote;
+
+use super::event::Event;
+use super::link::{Answer, Voted};
+use super::promise::Promise;
+use super::request::{Kind, Request};
+use super::setting::Mutation;
+use super::step::Step;
+
+impl<const N: usize> Step<'_, N> {
+    /// A request arrives, and is executed.
+    pub(crate) fn execute(&mut self, client: usize, master: usize, index: usize) {
+        let request = self.link(client, master).requests.remove(index);
+        let vote = self.apply(client, master, request);
+        self.answered(client, master, request, vote);
+    }
+
+    /// A request of a lost connection arrives, and is executed; its answer goes
+    /// nowhere.
+    pub(crate) fn execute_stray(&mut self, client: usize, master: usize) {
+        let request = self.link(client, master).strays.remove(0);
+        self.shows(Event::StrayExecuted);
+        self.apply(client, master, request);
+    }
+
+    fn apply(&mut self, client: usize, master: usize, request: Request) -> Vote {
+        let token = self.token(client, request.round);
+        let ttl = self.setting.ttl[client];
+        let column = &mut self.world.columns[master];
+        let vote = column
+            .master
+            .execute(request.kind, token, ttl, &mut self.events);
+        let link = &mut column.links[client];
+        match request.kind {
+            Kind::Release => link.released = link.released.max(request.round),
+            Kind::Extend => link.forgot = false,
+            Kind::Take | Kind::Reseed => {}
+        }
+        let is_over = request.round <= link.released;
+        if request.kind != Kind::Release && vote == Vote::Yes && is_over {
+            self.breaks(Promise::NothingAfterRelease);
+        }
+        self.admit(master, request, vote)
+    }
+
+    /// A master in quarantine has no vote for an extension either: it may have
+    /// been given the key back, and have forgotten what another was granted
+    /// before. That it doesn't have the token is true whatever its age.
+    fn admit(&mut self, master: usize, request: Request, vote: Vote) -> Vote {
+        let is_young = self.world.columns[master].master.young > 0;
+        let agrees = request.kind == Kind::Extend && vote == Vote::Yes;
+        if is_young && agrees && !self.setting.is(Mutation::YoungExtends) {
+            self.shows(Event::QuarantineRefused);
+            return Vote::Absent;
+        }
+        vote
+    }
+
+    /// A master crashes, and is up again without its memory. Connections to it
+    /// break; answers that it had sent may still come.
+    pub(crate) fn crash(&mut self, master: usize) {
+        self.world.faults.crashes -= 1;
+        for client in 0..2 {
+            let is_own = self.world.columns[master]
+                .master
+                .holds(self.own_token(client));
+            let awaited = self.awaits_any(client, master);
+            let link = self.link(client, master);
+            link.forgot |= is_own;
+            link.requests = Default::default();
+            link.strays = Default::default();
+            if awaited {
+                link.answer = Answer::Sent(Voted::Absent);
+            }
+        }
+        let quarantine = self.setting.quarantine;
+        self.world.columns[master].master.crash(quarantine);
+    }
+
+    /// A connection is lost with what is on its way, and there is a new one.
+    pub(crate) fn reconnect(&mut self, client: usize, master: usize) {
+        self.world.faults.reconnects -= 1;
+        let awaited = self.awaits_any(client, master);
+        let kills = self.setting.kills;
+        let owes = !self.setting.is(Mutation::ReleaseForgotten);
+        let link = self.link(client, master);
+        let took = link.requests.iter().any(|old| old.kind == Kind::Take);
+        link.reconnect(kills, owes);
+        let repeats = !link.requests.is_empty();
+        if awaited || matches!(link.answer, Answer::Sent(_)) {
+            link.answer = Answer::Sent(Voted::Absent);
+        }
+        if took && kills {
+            self.shows(Event::KilledTake);
+        }
+        if repeats {
+            self.shows(Event::ReleaseRepeated);
+        }
+    }
+
+    /// A master's clock jumps a tick ahead.
+    pub(crate) fn jump(&mut self, master: usize) {
+        self.world.faults.jumps -= 1;
+        let master = &mut self.world.columns[master].master;
+        master.jump();
+        if master.key.is_none() {
+            self.shows(Event::ExpiredEarly);
+        }
+    }
+
+    fn awaits_any(&self, client: usize, master: usize) -> bool {
+        let mut requests = self.world.columns[master].links[client].requests.iter();
+        requests.any(|request: Request| self.is_awaited(client, request))
+    }
+}
