@@ -283,6 +283,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
 
     #[test]
@@ -309,5 +311,17 @@ mod tests {
             }
         });
         assert_eq!(left.into_inner(), 0, "gates were left");
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_a_quorum_hears_of_masters_that_are_connected_anew() {
+        let gates = Arc::new(Gates::default());
+        let place = gates.join(&b"a".as_slice().into());
+        let mut freed = Box::pin(place.gate().until_freed(Quorum::majority(3).unwrap()));
+        assert!((&mut freed).now_or_never().is_none());
+        gates.all_changed(2);
+        assert!((&mut freed).now_or_never().is_none());
+        gates.all_changed(0);
+        assert!(freed.now_or_never().is_some());
     }
 }

@@ -1,7 +1,6 @@
 //! The locks whose holders want to hear of it when masters lose the key.
 
 use std::collections::HashMap;
-use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tokio::sync::Notify;
@@ -9,11 +8,14 @@ use tokio::sync::Notify;
 use crate::core::MasterSet;
 use crate::master::Listener;
 
+/// Those who watch one key: several for a moment, when it is taken again after a
+/// loss.
+type Watching = Vec<Weak<Suspects>>;
+
 /// All locks that are watched.
 #[derive(Default)]
 pub(crate) struct Watches {
-    /// A key has several for a moment, when it is taken again after a loss.
-    all: Mutex<HashMap<Arc<[u8]>, Vec<Weak<Suspects>>>>,
+    all: Mutex<HashMap<Arc<[u8]>, Watching>>,
 }
 
 /// One lock that is watched, until this is dropped.
@@ -34,15 +36,18 @@ struct Suspects {
 struct Known {
     /// Those that may not have the token any more, or have not been asked.
     suspects: MasterSet,
+    /// Those that are being asked. None is asked twice at a time, since the older
+    /// answer could be read last.
+    asked: MasterSet,
     /// Those that didn't have it when they were last asked.
     gone: MasterSet,
 }
 
-/// A check of the suspects: they stay it until they have
-/// [answered](Self::answered).
+/// A check of suspects: they stay it unless they have [answered](Self::answered).
 pub(crate) struct Check<'a> {
     watch: &'a Watch,
-    suspects: MasterSet,
+    asked: MasterSet,
+    answered: bool,
 }
 
 impl Watches {
@@ -50,7 +55,7 @@ impl Watches {
     pub(crate) fn begin(self: &Arc<Self>, key: &Arc<[u8]>, suspects: MasterSet) -> Watch {
         let known = Known {
             suspects,
-            gone: MasterSet::EMPTY,
+            ..Known::default()
         };
         let suspects = Arc::new(Suspects {
             known: Mutex::new(known),
@@ -114,7 +119,7 @@ impl Watch {
     }
 
     pub(crate) fn is_suspect(&self) -> bool {
-        !lock(&self.suspects.known).suspects.is_empty()
+        !lock(&self.suspects.known).to_be_asked().is_empty()
     }
 
     /// These may not have the token, or don't tell of it.
@@ -126,23 +131,37 @@ impl Watch {
 
     /// Begins to check the suspects, if there are any that nobody checks.
     pub(crate) fn check(&self) -> Option<Check<'_>> {
-        let suspects = mem::take(&mut lock(&self.suspects.known).suspects);
-        (!suspects.is_empty()).then_some(Check {
+        let mut known = lock(&self.suspects.known);
+        let asked = known.to_be_asked();
+        known.suspects = known.suspects.without(asked);
+        known.asked = known.asked.union(asked);
+        drop(known);
+        if asked.is_empty() {
+            return None;
+        }
+        Some(Check {
             watch: self,
-            suspects,
+            asked,
+            answered: false,
         })
+    }
+}
+
+impl Known {
+    fn to_be_asked(&self) -> MasterSet {
+        self.suspects.without(self.asked)
     }
 }
 
 impl Check<'_> {
     pub(crate) fn suspects(&self) -> MasterSet {
-        self.suspects
+        self.asked
     }
 
     /// These of them have the token, those don't; others did not answer. Gives
     /// the masters of the lock that are known not to have it.
     pub(crate) fn answered(mut self, have: MasterSet, have_not: MasterSet) -> MasterSet {
-        self.suspects = MasterSet::EMPTY;
+        self.answered = true;
         let mut known = lock(&self.watch.suspects.known);
         known.gone = known.gone.without(have).union(have_not);
         known.gone
@@ -151,7 +170,17 @@ impl Check<'_> {
 
 impl Drop for Check<'_> {
     fn drop(&mut self) {
-        self.watch.suspect(self.suspects);
+        let suspects = &self.watch.suspects;
+        let mut known = lock(&suspects.known);
+        known.asked = known.asked.without(self.asked);
+        if !self.answered {
+            known.suspects = known.suspects.union(self.asked);
+        }
+        let more = !known.to_be_asked().is_empty();
+        drop(known);
+        if more {
+            suspects.news.notify_waiters();
+        }
     }
 }
 
@@ -191,5 +220,27 @@ mod tests {
             assert!(second.is_suspect(), "it is watched still");
         }
         assert!(lock(&watches.all).is_empty());
+    }
+
+    #[test]
+    fn a_master_that_tells_of_a_change_while_it_is_asked_is_asked_again() {
+        let watches = Arc::new(Watches::default());
+        let key: Arc<[u8]> = b"a".as_slice().into();
+        let watch = watches.begin(&key, MasterSet::first(3));
+        let first = watch.check().unwrap();
+        watches.changed(0, &key);
+        assert!(watch.check().is_none(), "it would be asked twice at a time");
+        let gone = first.answered(MasterSet::first(3), MasterSet::EMPTY);
+        assert!(gone.is_empty());
+        let second = watch.check().unwrap();
+        assert_eq!(second.suspects(), MasterSet::first(1));
+        drop(second);
+        let third = watch.check().unwrap();
+        assert_eq!(third.suspects(), MasterSet::first(1), "it did not answer");
+        assert_eq!(
+            third.answered(MasterSet::EMPTY, MasterSet::first(1)).len(),
+            1
+        );
+        assert!(watch.check().is_none());
     }
 }

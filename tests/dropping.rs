@@ -360,3 +360,20 @@ fn s17_a_guard_of_one_runtime_can_be_released_in_another() {
     assert_no_keys(&masters);
     drop(first);
 }
+
+/// Its claim was sent with the release, and it never hears of it.
+#[tokio::test(start_paused = true)]
+async fn s17_a_waiter_dropped_after_the_lock_was_handed_to_it_leaves_nothing() {
+    let masters = masters::<3>();
+    let redlock = redlock(&masters);
+    let lock = redlock.lock(KEY).await.unwrap();
+    let mut waiting = redlock.lock(KEY).wait(Wait::Forever).into_future();
+    assert!(timeout(ms(100), &mut waiting).await.is_err());
+    let token = lock.token().to_owned();
+    drop(lock);
+    let next = masters[0].get(KEY).expect("it was handed on");
+    assert_ne!(next, token);
+    drop(waiting);
+    sleep(ms(1)).await;
+    assert_no_keys(&masters);
+}

@@ -18,6 +18,9 @@ const SECOND: Duration = Duration::from_secs(1);
 /// after 10 ms.
 const TURN: Duration = Duration::from_millis(50);
 
+/// For how long it is held.
+const MOMENT: Duration = Duration::from_millis(1);
+
 async fn connected(fleet: &Fleet) -> Redlock {
     let redlock = support::builder()
         .masters(fleet.urls())
@@ -40,7 +43,10 @@ fn busy(redlock: &Redlock, tasks: usize, over: &Arc<AtomicBool>) -> Vec<JoinHand
         while !over.load(Ordering::Relaxed) {
             let lock = redlock.lock("a").await.unwrap();
             turns += 1;
-            lock.release().await.unwrap();
+            // The others of the process queue behind it.
+            sleep(MOMENT).await;
+            // Asked for again at once: on each connection right behind the release.
+            drop(lock);
         }
         turns
     };
