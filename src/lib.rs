@@ -145,4 +145,6 @@ mod guides {
     struct Readme;
     #[doc = include_str!("../docs/safety.md")]
     struct Safety;
+    #[doc = include_str!("../docs/fencing.md")]
+    struct Fencing;
 }

@@ -128,12 +128,48 @@ async fn what_is_not_allowed_is_said_in_the_servers_words() {
     assert!(fault.to_string().contains("NOPERM"), "{fault}");
 }
 
-/// The words of the line for masters that are to be exempt from the quarantine.
-fn documented_for_exemption() -> Vec<&'static str> {
+/// The words of one of the other lines.
+fn documented_beside(index: usize) -> Vec<&'static str> {
     let mut lines = include_str!("../docs/operations.md")
         .lines()
         .filter_map(|line| line.strip_prefix("ACL SETUSER "));
-    lines.nth(1).expect("the second line").split(' ').collect()
+    lines
+        .nth(index)
+        .expect("there is a line")
+        .split(' ')
+        .collect()
+}
+
+#[tokio::test]
+async fn each_word_of_the_third_line_is_needed_for_fenced_locks_and_they_are_enough() {
+    let server = Server::start().await;
+    let line = documented_beside(2);
+    let words = &line[1..];
+    for without in std::iter::once(None).chain((0..words.len()).map(Some)) {
+        set_user(&server, &["redquorum", "reset"]).await;
+        set_user(&server, &documented()).await;
+        let given = words
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| Some(*at) != without);
+        let mut rules = vec!["redquorum"];
+        rules.extend(given.map(|(_, word)| word));
+        set_user(&server, &rules).await;
+        let redlock = redlock(server.addr());
+        let mut served = 0;
+        for _ in 0..2 {
+            if let Ok(lock) = redlock.lock("a").fenced().try_once().await {
+                served += 1;
+                lock.release().await.unwrap();
+            }
+        }
+        assert_eq!(
+            served == 2,
+            without.is_none(),
+            "without {without:?} of {words:?}"
+        );
+        server.wipe().await;
+    }
 }
 
 #[tokio::test]
@@ -147,7 +183,7 @@ async fn s13_the_second_line_is_what_exempts_a_master_that_syncs_always() {
         let locked = redlock.lock("a").try_once().await;
         assert_eq!(locked.is_ok(), exempt, "{locked:?}");
         assert_eq!(denied(&server).await == 0, exempt);
-        set_user(&server, &documented_for_exemption()).await;
+        set_user(&server, &documented_beside(1)).await;
         let _: () = inspect::ask(&server.url(), redis::cmd("ACL").arg("LOG").arg("RESET")).await;
     }
 }

@@ -1,5 +1,5 @@
 //! Acquire and release on five real masters, beside the floor: the redis crate
-//! alone. Both run in turns in one process, so that the machine's noise hits
+//! alone; and fenced, beside unfenced. Both run in turns in one process, so that the machine's noise hits
 //! them alike; the ratio is the median over the turns.
 //!
 //! `cargo bench --bench throughput`, or `make bench`.
@@ -19,11 +19,12 @@ use support::fleet::Fleet;
 const TURNS: usize = 21;
 const TURN: Duration = Duration::from_millis(400);
 
-/// What is measured: one of two ways to take a lock and release it.
+/// What is measured: a way to take a lock and release it.
 #[derive(Clone)]
 enum Subject {
     Floor(Floor),
     Redquorum(Redlock),
+    Fenced(Redlock),
 }
 
 impl Subject {
@@ -31,6 +32,7 @@ impl Subject {
         match self {
             Subject::Floor(_) => "floor",
             Subject::Redquorum(_) => "redquorum",
+            Subject::Fenced(_) => "fenced",
         }
     }
 
@@ -41,6 +43,12 @@ impl Subject {
                 let lock = redlock.lock(resource).await.expect("nobody else asks");
                 let released = lock.release().await.expect("it was held");
                 assert_eq!(released.masters, 5);
+            }
+            Subject::Fenced(redlock) => {
+                let lock = redlock.lock(resource).fenced().await;
+                let lock = lock.expect("nobody else asks");
+                assert!(lock.fencing_token() > 0);
+                lock.release().await.expect("it was held");
             }
         }
     }
@@ -56,28 +64,34 @@ async fn main() {
         .master_timeout(Duration::from_secs(5))
         .build()
         .expect("five masters");
+    let fenced = Subject::Fenced(redlock.clone());
     let redquorum = Subject::Redquorum(redlock);
-    println!(
-        "tasks  floor cycles/s  redquorum cycles/s  ratio (min, median, max of {TURNS} turns)"
-    );
+    println!("cycles/s; ratio: min, median, max of {TURNS} turns");
     for tasks in [1, 8, 64, 512] {
         compare(tasks, &floor, &redquorum).await;
     }
+    for tasks in [1, 64] {
+        compare(tasks, &redquorum, &fenced).await;
+    }
 }
 
-async fn compare(tasks: usize, floor: &Subject, redquorum: &Subject) {
+async fn compare(tasks: usize, base: &Subject, subject: &Subject) {
     let mut turns = Vec::new();
-    throughput(tasks, floor).await;
-    throughput(tasks, redquorum).await;
+    throughput(tasks, base).await;
+    throughput(tasks, subject).await;
     for _ in 0..TURNS {
-        let floor = throughput(tasks, floor).await;
-        let redquorum = throughput(tasks, redquorum).await;
-        turns.push((redquorum / floor, floor, redquorum));
+        let base = throughput(tasks, base).await;
+        let rate = throughput(tasks, subject).await;
+        turns.push((rate / base, base, rate));
     }
     turns.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (median, floor, redquorum) = turns[TURNS / 2];
+    let (median, base_rate, rate) = turns[TURNS / 2];
     let (least, most) = (turns[0].0, turns[TURNS - 1].0);
-    println!("{tasks:>5}  {floor:>14.0}  {redquorum:>18.0}  {least:.3} {median:.3} {most:.3}");
+    println!(
+        "{tasks:>4} tasks  {:<9} {base_rate:>6.0}  {:<9} {rate:>6.0}  {least:.3} {median:.3} {most:.3}",
+        base.name(),
+        subject.name()
+    );
 }
 
 /// Cycles a second by this many tasks, each on a resource of its own.
