@@ -219,11 +219,12 @@ async fn a_release_that_comes_before_the_look_is_seen_by_it() {
     for retry in [Retry::default(), Retry::default().attempts(1_000)] {
         let lock = here.lock("a").await.unwrap();
         for proxy in &proxies {
-            proxy.hold_requests_with("GET");
+            // The refused attempt's release, whose script reads the key too.
+            proxy.hold_requests_with("EVALSHA");
         }
         let request = there.lock("a").retry(retry);
         let waiting = tokio::spawn(request.into_future());
-        eventually("it looks", SECOND, async || {
+        eventually("it is refused", SECOND, async || {
             proxies.iter().any(|proxy| proxy.requests_waiting() > 0)
         })
         .await;
