@@ -127,6 +127,19 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_that_is_taken_is_worth_two_steps_and_an_idle_one_more_each_time() {
+        let mut spread = Spread::default();
+        spread.taken();
+        assert_eq!(spread, steps(2));
+        let mut spread = steps(32);
+        spread.idle(0);
+        assert_eq!(spread, steps(30), "one step, and one is forgotten");
+        let mut spread = steps(32);
+        spread.idle(3);
+        assert_eq!(spread, steps(27));
+    }
+
+    #[test]
     fn two_that_saw_different_things_come_to_see_things_alike() {
         let (mut eager, mut shy) = (steps(0), steps(60));
         for slot in 0..200 {

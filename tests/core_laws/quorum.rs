@@ -128,6 +128,30 @@ proptest! {
     }
 
     #[test]
+    fn sets_are_joined_met_and_taken_from_one_another(a: [bool; 9], b: [bool; 9], first in 0..=128usize) {
+        let set = |members: [bool; 9]| {
+            let mut set = MasterSet::EMPTY;
+            for (master, member) in members.into_iter().enumerate() {
+                if member {
+                    set.insert(master);
+                }
+            }
+            set
+        };
+        let (left, right) = (set(a), set(b));
+        for master in 0..9 {
+            let (l, r) = (a[master], b[master]);
+            prop_assert_eq!(left.union(right).contains(master), l || r);
+            prop_assert_eq!(left.intersection(right).contains(master), l && r);
+            prop_assert_eq!(left.without(right).contains(master), l && !r);
+        }
+        let all = MasterSet::first(first);
+        for master in 0..MasterSet::CAPACITY {
+            prop_assert_eq!(all.contains(master), master < first);
+        }
+    }
+
+    #[test]
     fn a_set_holds_what_was_put_into_it(
         masters in prop::collection::btree_set(0..MasterSet::CAPACITY, 0..20)
     ) {
