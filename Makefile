@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test model test-compose lint docs features bench bench-life ci
+.PHONY: help demo test model mutants test-compose lint docs features bench bench-life ci
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -14,6 +14,9 @@ test: ## Run the tests on local masters
 
 model: ## Explore the model of the protocol in depth
 	cargo test --release --test model deep -- --ignored --nocapture --test-threads=1
+
+mutants: ## Break the pure core in every way known, and name what no test notices
+	scripts/mutants
 
 test-compose: ## Run the tests on masters in containers, with faults of the network
 	@scripts/need cc
