@@ -276,6 +276,7 @@ impl Held {
             }
         };
         tokio::select! {
+            biased;
             () = shortened => {}
             () = watching => {}
         }

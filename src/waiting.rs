@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::chance;
 use crate::claim::Claim;
 use crate::core::{MasterSet, Ttl};
 use crate::fanout::{Fanout, within};
@@ -170,7 +171,7 @@ impl<'a> Waiter<'a> {
         let mut spread = rivalry.spread(self.key);
         let mut idle = 0;
         let chance = loop {
-            if spread.asks(self.missed, rand::random()) {
+            if spread.asks(self.missed, chance::number()) {
                 break match self.knock(lead).await {
                     Some(claim) => Chance::Led(claim),
                     None => Chance::Missed { asked: true },
@@ -209,7 +210,7 @@ impl<'a> Waiter<'a> {
     }
 
     fn pause(&self) -> Duration {
-        POLITE.mul_f64(rand::random())
+        POLITE.mul_f64(chance::fraction())
     }
 
     /// Lets others have the lock, if one wants it: it is told of the release,

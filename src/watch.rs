@@ -1,11 +1,11 @@
 //! The locks whose holders want to hear of it when masters lose the key.
 
-use std::collections::HashMap;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tokio::sync::Notify;
 
+use crate::chance::KeyMap;
 use crate::core::MasterSet;
 use crate::master::Listener;
 
@@ -13,7 +13,7 @@ use crate::master::Listener;
 #[derive(Default)]
 pub(crate) struct Watches {
     /// A key has several for a moment, when it is taken again after a loss.
-    all: Mutex<HashMap<Arc<[u8]>, Vec<Weak<Suspects>>>>,
+    all: Mutex<KeyMap<Vec<Weak<Suspects>>>>,
 }
 
 /// One lock that is watched, until this is dropped.
