@@ -2,9 +2,7 @@
 
 use std::fmt::Write;
 
-#[path = "../support/resp.rs"]
-#[allow(dead_code, unreachable_pub)]
-mod resp;
+use super::support::resp;
 
 /// Takes the next whole request out of what was read.
 pub(crate) fn take_request(buffer: &mut Vec<u8>) -> Option<Vec<Vec<u8>>> {

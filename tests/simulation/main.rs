@@ -6,6 +6,7 @@ mod campaign;
 mod cancelled;
 mod client;
 mod dice;
+mod faithful;
 mod frame;
 mod journal;
 mod ledger;
@@ -17,6 +18,8 @@ mod server;
 mod setting;
 mod sightings;
 mod store;
+#[path = "../support/mod.rs"]
+mod support;
 mod world;
 
 use std::time::{Duration, Instant};

@@ -153,15 +153,8 @@ impl Server {
     }
 
     fn get(&mut self, call: Call, key: &[u8]) -> Reply {
-        self.expire_key(key, call.now);
-        if self
-            .clients
-            .get(&call.client)
-            .is_some_and(|client| client.tracking)
-        {
-            let readers = self.readers.entry(key.to_vec()).or_default();
-            readers.insert(call.client);
-        }
+        self.expire_key(key, call);
+        self.is_read(key, call);
         match self.store.get(key, call.now) {
             Some(entry) => Reply::Bulk(entry.value.clone()),
             None => Reply::Nil,
@@ -169,7 +162,7 @@ impl Server {
     }
 
     fn set(&mut self, call: Call, key: &[u8], value: &[u8], options: &[Vec<u8>]) -> Reply {
-        self.expire_key(key, call.now);
+        self.expire_key(key, call);
         let options = match SetOptions::parse(options) {
             Ok(options) => options,
             Err(reply) => return reply,
@@ -190,7 +183,7 @@ impl Server {
     fn del(&mut self, call: Call, keys: &[Vec<u8>]) -> Reply {
         let mut removed = 0;
         for key in keys {
-            self.expire_key(key, call.now);
+            self.expire_key(key, call);
             if self.store.remove(key, call.now) {
                 self.changed(key, Some(call.client));
                 removed += 1;
@@ -200,7 +193,7 @@ impl Server {
     }
 
     fn pexpire(&mut self, call: Call, key: &[u8], millis: &[u8]) -> Reply {
-        self.expire_key(key, call.now);
+        self.expire_key(key, call);
         let Some(millis) = number(millis) else {
             return not_a_number();
         };
@@ -218,7 +211,8 @@ impl Server {
     }
 
     fn pttl(&mut self, call: Call, key: &[u8]) -> Reply {
-        self.expire_key(key, call.now);
+        self.expire_key(key, call);
+        self.is_read(key, call);
         Reply::Int(match self.store.get(key, call.now) {
             None => -2,
             Some(entry) => entry
@@ -227,9 +221,18 @@ impl Server {
         })
     }
 
-    fn expire_key(&mut self, key: &[u8], now: u64) {
-        if self.store.expire(key, now) {
-            self.changed(key, None);
+    /// A key that is over is removed when somebody asks for it, as if he had done it.
+    fn expire_key(&mut self, key: &[u8], call: Call) {
+        if self.store.expire(key, call.now) {
+            self.changed(key, Some(call.client));
+        }
+    }
+
+    fn is_read(&mut self, key: &[u8], call: Call) {
+        let client = self.clients.get(&call.client);
+        if client.is_some_and(|client| client.tracking) {
+            let readers = self.readers.entry(key.to_vec()).or_default();
+            readers.insert(call.client);
         }
     }
 
