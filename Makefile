@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test model test-compose lint docs features bench bench-life ci
+.PHONY: help demo test model simulate test-compose lint docs features bench bench-life ci
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -14,6 +14,9 @@ test: ## Run the tests on local masters
 
 model: ## Explore the model of the protocol in depth
 	cargo test --release --test model deep -- --ignored --nocapture --test-threads=1
+
+simulate: ## Simulate the library from many seeds (SEEDS=10000), or see one of them (SEED=123)
+	SEED=$(SEED) SEEDS=$(SEEDS) FROM=$(FROM) cargo test --release --test simulation simulate -- --exact --ignored --nocapture
 
 test-compose: ## Run the tests on masters in containers, with faults of the network
 	@scripts/need cc

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -19,6 +19,8 @@ const SHOWN: usize = 120;
 pub(crate) struct Campaign {
     pub(crate) runs: u64,
     pub(crate) simulated: Duration,
+    /// The time of cores that it took.
+    pub(crate) worked: Duration,
     pub(crate) sightings: Sightings,
     pub(crate) broken: Vec<Outcome>,
 }
@@ -35,7 +37,7 @@ impl Campaign {
         run::hear_of_panics();
         let mut campaign = Self::default();
         for seed in seeds {
-            campaign.add(run::run(seed, planted, false));
+            campaign.take_on(seed, planted);
             if !campaign.broken.is_empty() {
                 break;
             }
@@ -54,7 +56,7 @@ impl Campaign {
                 if seed >= first + count {
                     return campaign;
                 }
-                campaign.add(run::run(seed, Planted::Nothing, false));
+                campaign.take_on(seed, Planted::Nothing);
             }
         };
         let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -68,7 +70,10 @@ impl Campaign {
         })
     }
 
-    fn add(&mut self, outcome: Outcome) {
+    fn take_on(&mut self, seed: u64, planted: Planted) {
+        let began = busy();
+        let outcome = run::run(seed, planted, false);
+        self.worked += busy() - began;
         self.runs += 1;
         self.simulated += outcome.simulated;
         self.sightings.add(&outcome.sightings);
@@ -80,6 +85,7 @@ impl Campaign {
     fn join(&mut self, other: Self) {
         self.runs += other.runs;
         self.simulated += other.simulated;
+        self.worked += other.worked;
         self.sightings.add(&other.sightings);
         self.broken.extend(other.broken);
     }
@@ -102,14 +108,14 @@ impl Campaign {
     }
 
     /// What was seen, and how fast it was.
-    pub(crate) fn summary(&self, began: Instant) -> String {
-        let took = began.elapsed().as_secs_f64();
+    pub(crate) fn summary(&self) -> String {
+        let worked = self.worked.as_secs_f64();
         format!(
-            "{}{} seeds in {took:.1} s: {:.1} a second, {:.0} times as fast as time",
+            "{}{} seeds in {worked:.1} s of a core: {:.1} a second, {:.0} times as fast as time",
             self.sightings,
             self.runs,
-            self.runs as f64 / took,
-            self.simulated.as_secs_f64() / took,
+            self.runs as f64 / worked,
+            self.simulated.as_secs_f64() / worked,
         )
     }
 }

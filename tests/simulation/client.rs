@@ -64,16 +64,17 @@ fn redlock(world: &World) -> Redlock {
 /// All that a client does; it ends when the run is over.
 pub(crate) async fn run(world: Rc<World>, client: usize) -> turmoil::Result {
     let redlock = redlock(&world);
+    let life = world.begins(client);
     let watching = spawn_local(watch(world.clone(), client));
     let workers: Vec<JoinHandle<()>> = (0..world.setting.workers)
-        .map(|worker| Worker::new(&world, &redlock, client, worker))
+        .map(|worker| Worker::new(&world, &redlock, (client, life), worker))
         .map(|worker| spawn_local(worker.run()))
         .collect();
     for worker in workers {
         worker.await?;
     }
     redlock.settled().await;
-    let mut last = Worker::new(&world, &redlock, client, world.setting.workers);
+    let mut last = Worker::new(&world, &redlock, (client, life), world.setting.workers);
     last.take_each().await;
     redlock.settled().await;
     world.done.set(world.done.get() + 1);
@@ -102,9 +103,15 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(world: &Rc<World>, redlock: &Redlock, client: usize, number: usize) -> Self {
+    /// Each life of a client has its own chances.
+    fn new(
+        world: &Rc<World>,
+        redlock: &Redlock,
+        (client, life): (usize, u64),
+        number: usize,
+    ) -> Self {
         let mut dice = Dice::of(world.setting.seed ^ 0x636c_6965_6e74);
-        for _ in 0..client * 10 + number {
+        for _ in 0..life * 100 + client as u64 * 10 + number as u64 {
             dice.split();
         }
         Self {

@@ -14,7 +14,10 @@ use super::world::World;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
+    /// Of a master.
     Kill,
+    /// Of a client's process.
+    Crash,
     Stall,
     Partition,
     Hold,
@@ -26,8 +29,9 @@ pub(crate) enum Kind {
     FlushScripts,
 }
 
-const ALL: [Kind; 10] = [
+const ALL: [Kind; 11] = [
     Kind::Kill,
+    Kind::Crash,
     Kind::Stall,
     Kind::Partition,
     Kind::Hold,
@@ -57,6 +61,8 @@ pub(crate) struct Nemesis {
     /// Clients and masters that can't reach each other.
     cut: BTreeSet<(usize, usize)>,
     stalled: BTreeSet<usize>,
+    crashed: BTreeSet<usize>,
+    /// Memory was lost, of a master or a client: keys may stay that nobody holds.
     pub(crate) memory_was_lost: bool,
 }
 
@@ -66,6 +72,7 @@ enum End {
     Resume(usize),
     Repair(usize, usize),
     Release(usize, usize),
+    Begin(usize),
 }
 
 impl Nemesis {
@@ -79,12 +86,13 @@ impl Nemesis {
             ends: Vec::new(),
             cut: BTreeSet::new(),
             stalled: BTreeSet::new(),
+            crashed: BTreeSet::new(),
             memory_was_lost: false,
         }
     }
 
     /// Does what is due by now, until the time of faults is over.
-    pub(crate) fn act(&mut self, sim: &Sim<'_>) {
+    pub(crate) fn act(&mut self, sim: &mut Sim<'_>) {
         let now = sim.elapsed();
         self.end_those(now, sim, |due| due <= now);
         if now < self.next || self.world.setting.faults.is_empty() {
@@ -97,7 +105,7 @@ impl Nemesis {
 
     /// Ends all faults. Connections that lose what is sent stay so: clients have
     /// to notice, and to connect again.
-    pub(crate) fn end_all(&mut self, sim: &Sim<'_>) {
+    pub(crate) fn end_all(&mut self, sim: &mut Sim<'_>) {
         for master in &self.masters {
             master.speed_up();
         }
@@ -105,7 +113,7 @@ impl Nemesis {
         self.tell(sim.elapsed(), format_args!("all faults have ended"));
     }
 
-    fn begin(&mut self, kind: Kind, now: Duration, sim: &Sim<'_>) {
+    fn begin(&mut self, kind: Kind, now: Duration, sim: &mut Sim<'_>) {
         let index = self.dice.index(self.masters.len());
         let master = self.masters[index].clone();
         if !master.is_up() {
@@ -113,6 +121,7 @@ impl Nemesis {
         }
         match kind {
             Kind::Kill => self.kill(&master, now),
+            Kind::Crash => self.crash(now, sim),
             Kind::Stall => self.stall(&master, now),
             Kind::Partition | Kind::Hold => self.cut(kind, index, now, sim),
             Kind::FlushScripts => {
@@ -174,6 +183,19 @@ impl Nemesis {
         });
     }
 
+    fn crash(&mut self, now: Duration, sim: &mut Sim<'_>) {
+        let client = self.dice.index(self.world.setting.clients);
+        if self.crashed.insert(client) {
+            sim.crash(&*client::name(client));
+            self.world.crashed(client);
+            self.memory_was_lost = true;
+            let down = self.dice.millis(1, 1000);
+            self.ends.push((now + down, End::Begin(client)));
+            self.tell(now, format_args!("c{client} crashes, for {down:?}"));
+            self.world.saw("a client crashed");
+        }
+    }
+
     fn stall(&mut self, master: &Master, now: Duration) {
         if self.stalled.insert(master.index) {
             master.stall();
@@ -183,7 +205,7 @@ impl Nemesis {
         }
     }
 
-    fn cut(&mut self, kind: Kind, master: usize, now: Duration, sim: &Sim<'_>) {
+    fn cut(&mut self, kind: Kind, master: usize, now: Duration, sim: &mut Sim<'_>) {
         let client = self.dice.index(self.world.setting.clients);
         if !self.cut.insert((client, master)) {
             return;
@@ -208,7 +230,7 @@ impl Nemesis {
         );
     }
 
-    fn end_those(&mut self, now: Duration, sim: &Sim<'_>, which: impl Fn(Duration) -> bool) {
+    fn end_those(&mut self, now: Duration, sim: &mut Sim<'_>, which: impl Fn(Duration) -> bool) {
         let (over, going_on) = self.ends.drain(..).partition(|(due, _)| which(*due));
         self.ends = going_on;
         for (_, end) in over {
@@ -216,7 +238,7 @@ impl Nemesis {
         }
     }
 
-    fn end(&mut self, end: End, now: Duration, sim: &Sim<'_>) {
+    fn end(&mut self, end: End, now: Duration, sim: &mut Sim<'_>) {
         match end {
             End::Start(master, kept) => {
                 self.masters[master].start(now, kept);
@@ -231,6 +253,11 @@ impl Nemesis {
                 self.cut.remove(&(client, master));
                 sim.repair(&*client::name(client), &*Master::name(master));
                 self.tell(now, format_args!("c{client} reaches m{master} again"));
+            }
+            End::Begin(client) => {
+                self.crashed.remove(&client);
+                sim.bounce(&*client::name(client));
+                self.tell(now, format_args!("c{client} begins anew"));
             }
             End::Release(client, master) => {
                 self.cut.remove(&(client, master));

@@ -84,7 +84,10 @@ impl Run {
             sim.host(Master::name(master.index), move || master.clone().run());
         }
         for index in 0..setting.clients {
-            sim.client(client::name(index), client::run(world.clone(), index));
+            let world = world.clone();
+            sim.host(client::name(index), move || {
+                client::run(world.clone(), index)
+            });
         }
         Self {
             nemesis: Nemesis::new(world, &masters),
@@ -96,10 +99,10 @@ impl Run {
 
     fn until_over(&mut self) -> Result<(), String> {
         while self.sim.elapsed() < self.world.setting.chaos {
-            self.nemesis.act(&self.sim);
+            self.nemesis.act(&mut self.sim);
             self.step()?;
         }
-        self.nemesis.end_all(&self.sim);
+        self.nemesis.end_all(&mut self.sim);
         let setting = &self.world.setting;
         // The tasks of the time of faults end first; their longest wait is 3 s.
         let patience = setting.patience(self.nemesis.memory_was_lost) + Duration::from_secs(12);

@@ -52,8 +52,8 @@ impl Setting {
         let is_long = ttls.iter().max() > Some(&Duration::from_secs(5));
         let mut faults = Kind::some(&mut dice);
         if is_long {
-            // Otherwise most of the run is quarantine.
-            faults.retain(|kind| *kind != Kind::Kill);
+            // Otherwise most of the run is quarantine, or waiting for keys to expire.
+            faults.retain(|kind| !matches!(kind, Kind::Kill | Kind::Crash));
         }
         let slowest = *dice.pick(&[1, 2, 5, 15]);
         Self {

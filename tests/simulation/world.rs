@@ -29,6 +29,8 @@ pub(crate) struct World {
     pub(crate) over: Cell<bool>,
     /// What the clients are at, to tell of what does not end.
     pub(crate) under_way: RefCell<BTreeMap<(usize, usize), String>>,
+    /// How often each client has begun.
+    begun: RefCell<BTreeMap<usize, u64>>,
     traffic: RefCell<Traffic>,
 }
 
@@ -64,6 +66,7 @@ impl World {
             done: Cell::new(0),
             over: Cell::new(false),
             under_way: RefCell::default(),
+            begun: RefCell::default(),
             traffic: RefCell::new(Traffic {
                 release: script::hash(RELEASE),
                 extended: BTreeSet::new(),
@@ -71,6 +74,20 @@ impl World {
                 told: BTreeMap::new(),
             }),
         })
+    }
+
+    /// A client begins; says how often it had begun before.
+    pub(crate) fn begins(&self, client: usize) -> u64 {
+        let mut begun = self.begun.borrow_mut();
+        let begun = begun.entry(client).or_default();
+        *begun += 1;
+        *begun - 1
+    }
+
+    /// A client's process has ended.
+    pub(crate) fn crashed(&self, client: usize) {
+        let mut under_way = self.under_way.borrow_mut();
+        under_way.retain(|(of, _), _| *of != client);
     }
 
     /// Tells of something at a time.
