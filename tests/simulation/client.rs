@@ -1,6 +1,7 @@
 //! A client on a host of its own: some tasks that take, keep and give back locks
 //! by the library as it is, as the seed has it.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +11,8 @@ use std::time::Duration;
 
 use redquorum::simulation::{Connecting, Connector, Stream};
 use redquorum::{
-    ExtendError, Fault, Guard, HoldError, LockError, Redlock, ReleaseError, RoundReport, Wait,
+    ExtendError, Fault, Guard, HoldError, LeaseHandle, LockError, Redlock, ReleaseError,
+    RoundReport, Wait,
 };
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::{sleep, timeout};
@@ -18,10 +20,13 @@ use turmoil::net::TcpStream;
 
 use super::cancelled::Cancelled;
 use super::dice::Dice;
-use super::ledger::{Relied, now};
+use super::ledger::{Ledger, Relied, now};
 use super::master::{Master, PORT};
 use super::setting::Planted;
 use super::world::World;
+
+/// A section looks at its lease this often.
+const STEP: Duration = Duration::from_millis(10);
 
 /// By how much something may take longer than it was allowed to.
 const SLACK: Duration = Duration::from_secs(1);
@@ -91,6 +96,22 @@ async fn watch(world: Rc<World>, client: usize) {
         world.ledger.borrow_mut().look(client);
         sleep(Duration::from_millis(1)).await;
     }
+}
+
+/// What runs under a lock. It is stopped before the lock is lost (S11).
+async fn section(ledger: Rc<RefCell<Ledger>>, client: usize, lease: LeaseHandle, length: Duration) {
+    let relied = Relied::on(&ledger, client, lease.clone());
+    let end = now() + length;
+    while now() < end {
+        sleep(STEP.min(end - now())).await;
+        if !lease.is_valid() {
+            let token = lease.token();
+            ledger
+                .borrow_mut()
+                .breaks(format!("S11: the section of {token} goes on"));
+        }
+    }
+    drop(relied);
 }
 
 /// One task of a client.
@@ -168,7 +189,9 @@ impl Worker {
             let rest = self.dice.millis(0, 2 * ttl.as_millis().min(1000) as u64);
             if self.dice.chance(50) {
                 // Gives it up when it is lost.
-                let _ = timeout(rest, guard.lost()).await;
+                if timeout(rest, guard.lost()).await.is_ok() {
+                    self.world.saw("a loss was told");
+                }
             } else {
                 sleep(rest).await;
             }
@@ -221,10 +244,7 @@ impl Worker {
             request = request.max_hold(most);
         }
         let (ledger, client) = (self.world.ledger.clone(), self.client);
-        let holding = request.hold(|lease| async move {
-            let _relied = Relied::on(&ledger, client, lease);
-            sleep(length).await;
-        });
+        let holding = request.hold(|lease| section(ledger, client, lease, length));
         let limit = wait + length + self.world.setting.master_timeout * 2 + SLACK;
         let held = self.in_time("hold", limit, holding).await;
         self.tell(format_args!("held {resource}: {}", outcome(&held)));
