@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use turmoil::net::tcp::OwnedWriteHalf;
 use turmoil::net::{TcpListener, TcpStream};
 
+use super::dice::Dice;
 use super::frame;
 use super::ledger::now;
 use super::server::{Call, Options, Server};
@@ -262,9 +263,13 @@ impl Master {
         self.stalled.set(true);
     }
 
-    pub(crate) fn resume(&self) {
+    /// It goes on, with one connection or another first.
+    pub(crate) fn resume(&self, dice: &mut Dice) {
         self.stalled.set(false);
-        for wire in self.wires.borrow().values() {
+        let wires = self.wires.borrow();
+        let mut wires: Vec<_> = wires.values().map(|wire| (dice.number(), wire)).collect();
+        wires.sort_by_key(|(first, _)| *first);
+        for (_, wire) in wires {
             wire.wake.notify_one();
         }
     }

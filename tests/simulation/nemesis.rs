@@ -156,7 +156,10 @@ impl Nemesis {
             deaf: matches!(kind, Kind::LoseRequests | Kind::HalfOpen),
             mute: matches!(kind, Kind::LoseReplies | Kind::HalfOpen),
             delay: match kind {
-                Kind::Delay => self.dice.millis(1, 400),
+                Kind::Delay => {
+                    let longest = *self.dice.pick(&[100, 1000, 5000]);
+                    self.dice.millis(1, longest)
+                }
                 _ => Duration::ZERO,
             },
         }
@@ -246,7 +249,7 @@ impl Nemesis {
             }
             End::Resume(master) => {
                 self.stalled.remove(&master);
-                self.masters[master].resume();
+                self.masters[master].resume(&mut self.dice);
                 self.tell(now, format_args!("m{master} goes on"));
             }
             End::Repair(client, master) => {
