@@ -94,7 +94,8 @@ fn pause(failures: u32) -> Duration {
 
 /// Looks after a connection that stands; returns what ended it.
 async fn attend(link: &Arc<Link>, session: Session, mut pushes: Pushes) -> &'static str {
-    repeat_owed(link, &session, link.owed.take()).await;
+    let limit = link.timeouts.command.max(REPEAT);
+    repeat_owed(link, &session, link.owed.take(), limit).await;
     come_up(link, session.clone());
     link.notices.all_changed();
     let mut repeat = Repeat::begin();
@@ -121,11 +122,11 @@ async fn attend(link: &Arc<Link>, session: Session, mut pushes: Pushes) -> &'sta
             }
             // Before the errands, however many there are.
             () = sleep_until(repeat.due), if !link.owed.is_empty() => {
-                repeat_owed(link, &session, link.owed.take()).await;
+                repeat_owed(link, &session, link.owed.take(), limit).await;
                 repeat.put_off();
             }
             () = link.errand.notified() => {
-                repeat_owed(link, &session, link.owed.take_fresh()).await;
+                repeat_owed(link, &session, link.owed.take_fresh(), limit).await;
             }
         }
     }
@@ -186,7 +187,9 @@ async fn answers_again(link: &Arc<Link>, session: &Session) -> Result<(), &'stat
         Ok(_) => {}
     }
     tracing::debug!(master = %link.address, after = ?since.elapsed(), "it answers again");
-    repeat_owed(link, session, link.owed.take()).await;
+    // It may be one that always takes longer than the time-out. Nothing else waits
+    // for the connection now, so that what is owed has the time to be settled.
+    repeat_owed(link, session, link.owed.take(), patience).await;
     come_up(link, session.clone());
     Ok(())
 }
@@ -194,11 +197,10 @@ async fn answers_again(link: &Arc<Link>, session: &Session) -> Result<(), &'stat
 /// Sends these owed releases, and keeps those that have to be sent again: all of
 /// them if it is dropped in the middle. Each is settled by its own reply, so
 /// that many of them get done in several turns.
-async fn repeat_owed(link: &Link, session: &Session, mut owed: Taken<'_>) {
+async fn repeat_owed(link: &Link, session: &Session, mut owed: Taken<'_>, limit: Duration) {
     if owed.list.is_empty() {
         return;
     }
-    let limit = link.timeouts.command.max(REPEAT);
     let releases = owed.list.iter().map(|owed| release(link, session, owed));
     let replies = join_all(releases.map(|reply| timeout(limit, reply))).await;
     let strays = link.strays_until().is_some();
