@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test model mutants test-compose lint docs features bench bench-life ci
+.PHONY: help demo test model mutants simulate test-compose lint docs features bench bench-life ci
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -17,6 +17,9 @@ model: ## Explore the model of the protocol in depth
 
 mutants: ## Break the pure core in every way known, and name what no test notices
 	scripts/mutants
+
+simulate: ## Simulate the library from many seeds (SEEDS=10000), or see one of them (SEED=123)
+	SEED=$(SEED) SEEDS=$(SEEDS) FROM=$(FROM) cargo test --release --test simulation simulate -- --exact --ignored --nocapture
 
 test-compose: ## Run the tests on masters in containers, with faults of the network
 	@scripts/need cc

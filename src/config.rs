@@ -133,6 +133,22 @@ impl Builder {
         })
     }
 
+    /// Adds masters by URL that are reached over streams of the connector. The
+    /// lease is then measured by tokio's clock.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn simulated_masters<U: AsRef<str>>(
+        self,
+        urls: impl IntoIterator<Item = U>,
+        connector: &Arc<dyn crate::simulation::Connector>,
+    ) -> Self {
+        urls.into_iter().fold(self, |builder, url| {
+            let source = RedisSource::parse(url.as_ref());
+            let source = source.map(|source| Source::Redis(source.over(connector.clone())));
+            builder.source(source.map_err(ConfigError::from))
+        })
+    }
+
     /// How many masters must grant a lock. The default is the majority, and
     /// less is refused: two quorums must share a master, or two owners can hold
     /// one lock. More than the majority survives the loss of memory by as many
@@ -347,13 +363,13 @@ impl Source {
     }
 }
 
-/// In-process masters expire their keys by tokio's clock, so that leases must
-/// be measured by it too.
+/// In-process and simulated masters expire their keys by tokio's clock, so that
+/// leases must be measured by it too.
 #[cfg(feature = "testing")]
 fn clock_for(sources: &[Source]) -> Result<Clock, ConfigError> {
     let in_process = sources.iter().filter_map(|source| match source {
         Source::Memory(master) => Some(master.origin()),
-        Source::Redis(_) => None,
+        Source::Redis(source) => source.is_simulated().then(tokio::time::Instant::now),
     });
     let origins: Vec<_> = in_process.collect();
     match origins.first() {

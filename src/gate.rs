@@ -1,7 +1,6 @@
 //! Where the tasks of this process wait for one resource: one of them contends
 //! for it, the others queue behind it, first in, first out.
 
-use std::collections::HashMap;
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::chance::KeyMap;
 use crate::core::{MasterSet, Quorum};
 use crate::master::Listener;
 use crate::rivalry::Rivalry;
@@ -23,7 +23,7 @@ const LONGEST_RUN_ALONE: Duration = Duration::from_millis(60);
 /// The gates of all resources that somebody waits for: there is none for others.
 #[derive(Default)]
 pub(crate) struct Gates {
-    open: Mutex<HashMap<Arc<[u8]>, Open>>,
+    open: Mutex<KeyMap<Open>>,
     /// How many there are: where nobody waits, nothing else is looked at.
     count: AtomicUsize,
     pub(crate) rivalry: Rivalry,
@@ -137,7 +137,7 @@ impl Gates {
         self.lock().get(key).map(|open| open.gate.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, Open>> {
+    fn lock(&self) -> MutexGuard<'_, KeyMap<Open>> {
         lock(&self.open)
     }
 }

@@ -264,6 +264,7 @@ impl Held {
             }
         };
         tokio::select! {
+            biased;
             () = shortened => {}
             () = watching => {}
         }

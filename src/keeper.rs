@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use crate::chance;
 use crate::core::{Moment, Renewal, Terms};
 use crate::error::ExtendError;
 use crate::held::Held;
@@ -89,7 +90,7 @@ impl Keeper {
     /// When to try again; if there is no time for it, when the lease ends.
     fn retry_at(&self) -> Moment {
         let left = self.held.remaining();
-        let pause = Renewal::retry(left, rand::random()).unwrap_or(left);
+        let pause = Renewal::retry(left, chance::number()).unwrap_or(left);
         self.held.now().after(pause)
     }
 

@@ -68,6 +68,8 @@ pub mod core;
 #[cfg(feature = "redis")]
 mod acquire;
 #[cfg(feature = "redis")]
+mod chance;
+#[cfg(feature = "redis")]
 mod claim;
 #[cfg(feature = "redis")]
 mod clock;
@@ -113,6 +115,9 @@ mod request;
 mod rivalry;
 #[cfg(feature = "redis")]
 mod settings;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod simulation;
 #[cfg(feature = "redis")]
 mod token;
 #[cfg(feature = "redis")]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::chance;
 use crate::core::Backoff;
 use crate::error::{InvalidRequest, LockError};
 use crate::quarantine::Quarantined;
@@ -90,7 +91,7 @@ impl Patience {
     pub(crate) fn rest(&self, woken: bool) -> Duration {
         let failures = self.attempts.saturating_sub(1);
         let backoff = if woken { self.fallback } else { self.backoff };
-        let pause = backoff.delay(failures, rand::random());
+        let pause = backoff.delay(failures, chance::number());
         self.quarantined.map_or(pause, |found| found.pause(pause))
     }
 

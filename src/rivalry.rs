@@ -1,9 +1,12 @@
 //! What was seen lately of other processes that want the same locks.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
+
+use crate::chance::Hashing;
 use crate::core::Spread;
 
 /// For how long something that was seen counts.
@@ -20,7 +23,7 @@ pub(crate) struct Rivalry {
     seen: AtomicBool,
     places: Vec<Seen>,
     origin: Instant,
-    hasher: RandomState,
+    hasher: Hashing,
 }
 
 /// What was seen. The times are in microseconds from 1; 0 if never.
@@ -42,7 +45,7 @@ impl Default for Rivalry {
             seen: AtomicBool::new(false),
             places: (0..256).map(|_| Seen::default()).collect(),
             origin: Instant::now(),
-            hasher: RandomState::new(),
+            hasher: Hashing::default(),
         }
     }
 }

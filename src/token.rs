@@ -4,6 +4,8 @@ use std::fmt;
 
 use uuid::Uuid;
 
+use crate::chance;
+
 /// The value that a lock has on its masters: 32 hexadecimal digits with 122
 /// random bits, fresh for every round (S4).
 ///
@@ -15,7 +17,9 @@ pub(crate) struct Token([u8; 32]);
 impl Token {
     pub(crate) fn fresh() -> Self {
         let mut digits = [0; 32];
-        Uuid::new_v4().simple().encode_lower(&mut digits);
+        let random = chance::identity().map(uuid::Builder::from_random_bytes);
+        let uuid = random.map_or_else(Uuid::new_v4, uuid::Builder::into_uuid);
+        uuid.simple().encode_lower(&mut digits);
         Self(digits)
     }
 

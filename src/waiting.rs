@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::chance;
 use crate::claim::Claim;
 use crate::core::{Backoff, MasterSet, Vote};
 use crate::fanout::{Fanout, within};
@@ -190,7 +191,7 @@ impl<'a> Waiter<'a> {
         let mut spread = rivalry.spread(self.key);
         let mut idle = 0;
         let chance = loop {
-            if spread.asks(self.missed, rand::random()) {
+            if spread.asks(self.missed, chance::number()) {
                 break match self.knock(lead).await {
                     Some(claim) => Chance::Led(claim),
                     None => Chance::Missed { asked: true },
@@ -288,7 +289,7 @@ impl<'a> Waiter<'a> {
 /// A random share of what doubles each time.
 fn pause(before: u32) -> Duration {
     let backoff = Backoff::new(POLITE, LONGEST_VAIN).expect("the bounds are in order");
-    backoff.delay(before, rand::random())
+    backoff.delay(before, chance::number())
 }
 
 impl Successor<'_> {

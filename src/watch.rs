@@ -1,10 +1,10 @@
 //! The locks whose holders want to hear of it when masters lose the key.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tokio::sync::Notify;
 
+use crate::chance::KeyMap;
 use crate::core::MasterSet;
 use crate::master::Listener;
 
@@ -15,7 +15,7 @@ type Watching = Vec<Weak<Suspects>>;
 /// All locks that are watched.
 #[derive(Default)]
 pub(crate) struct Watches {
-    all: Mutex<HashMap<Arc<[u8]>, Watching>>,
+    all: Mutex<KeyMap<Watching>>,
 }
 
 /// One lock that is watched, until this is dropped.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use redquorum::Redlock;
 use support::inspect;
+use support::proxy::{Flow, Proxy};
 use support::server::Server;
 use support::wait::eventually;
 
@@ -97,6 +98,48 @@ async fn a_master_that_rejects_the_lock_is_owed_no_release_of_it() {
     tokio::time::sleep(SECOND).await;
     let sent = rejected(&server).await - before;
     assert_eq!(sent, 40, "a SET and a release each");
+}
+
+/// How many releases the server was sent.
+async fn releases(server: &Server) -> u64 {
+    server.commandstats("evalsha").await
+}
+
+#[tokio::test]
+async fn what_is_owed_to_a_master_that_is_always_too_slow_is_settled() {
+    const LOCKS: u64 = 30;
+    let servers = [
+        Server::start().await,
+        Server::start().await,
+        Server::start().await,
+    ];
+    let proxy = Proxy::in_front_of(servers[0].addr()).await;
+    // A round trip of several time-outs.
+    proxy.replies(Flow::Delay(SECOND / 4));
+    let urls = [proxy.url(), servers[1].url(), servers[2].url()];
+    let redlock = support::builder()
+        .masters(urls)
+        .connect_timeout(5 * SECOND)
+        .build()
+        .unwrap();
+    eventually("it is connected", 8 * SECOND, async || {
+        redlock.masters().await.masters()[0].connected
+    })
+    .await;
+    for lock in 0..LOCKS {
+        let lock = redlock.lock(format!("a:{lock}")).ttl(TTL).await.unwrap();
+        let _ = lock.release().await;
+        tokio::time::sleep(SECOND / 20).await;
+    }
+    // The longest pause before a repetition is five seconds.
+    eventually("nothing is repeated any more", 30 * SECOND, async || {
+        let before = releases(&servers[0]).await;
+        tokio::time::sleep(6 * SECOND).await;
+        releases(&servers[0]).await == before
+    })
+    .await;
+    assert!(releases(&servers[0]).await > 0, "it was asked for some");
+    assert_no_keys(&servers[0]).await;
 }
 
 /// How many commands of locks the server has rejected.

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ::redis::aio::MultiplexedConnection;
 use ::redis::{RedisResult, Value, cmd, from_redis_value};
 
+use super::connection::Connection;
 use super::session::{allowed, ask};
 use crate::core::{Age, Evidence, Moment};
 use crate::master::{Admission, Admissions, Fault};
@@ -68,7 +68,7 @@ impl Register {
     }
 
     /// Asks the server what it is.
-    pub(super) async fn admit(&self, connection: MultiplexedConnection) -> RedisResult<Standing> {
+    pub(super) async fn admit(&self, connection: Connection) -> RedisResult<Standing> {
         let info = allowed(ask(connection.clone(), &cmd("INFO")).await)?;
         // The answer's time: the uptime in it is older.
         let answered = self.admissions.clock.now();
@@ -177,7 +177,7 @@ impl Info {
 /// Whether the append-only file is on disk before a command is answered, while it
 /// is rewritten too. A server that doesn't say so is taken for one that loses
 /// something.
-async fn syncs_always(connection: MultiplexedConnection) -> RedisResult<bool> {
+async fn syncs_always(connection: Connection) -> RedisResult<bool> {
     let mut config = cmd("CONFIG");
     // One pattern for both settings: before version 7 there is room for one.
     config.arg("GET").arg("*appendfsync*");

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use ::redis::aio::MultiplexedConnection;
 use futures::FutureExt;
 use tokio::task::unconstrained;
 
+use super::connection::Connection;
 use super::link::Link;
 use super::session::Session;
 use super::wire;
@@ -59,7 +59,7 @@ pub(super) fn come_up(link: &Arc<Link>, session: Session) {
 async fn ask(
     link: Arc<Link>,
     session: u64,
-    mut connection: MultiplexedConnection,
+    mut connection: Connection,
     command: Arc<Command>,
 ) -> Reply {
     let reply = wire::ask(&mut connection, &command).await;

@@ -12,6 +12,7 @@ use super::dispatch::come_up;
 use super::link::{Kept, Link, State};
 use super::session::{self, News, Opened, Pushes, Session};
 use super::wire;
+use crate::chance;
 use crate::core::Backoff;
 use crate::master::{Action, Command, Fault, Owed, Reply, Taken};
 
@@ -60,8 +61,9 @@ pub(super) async fn keep(link: Kept) {
             failures = 0;
         }
         tokio::select! {
-            () = sleep(pause(failures)) => {}
+            biased;
             () = link.done() => return,
+            () = sleep(pause(failures)) => {}
         }
         failures = failures.saturating_add(1);
     }
@@ -70,7 +72,7 @@ pub(super) async fn keep(link: Kept) {
 async fn open(link: &Link) -> Result<Opened, String> {
     let (number, lost) = link.next_session();
     let opening = session::open(
-        &link.client,
+        &link.route,
         link.timeouts,
         &link.register,
         number,
@@ -87,12 +89,13 @@ async fn open(link: &Link) -> Result<Opened, String> {
 /// come at once, and none comes at once again.
 fn pause(failures: u32) -> Duration {
     let backoff = Backoff::new(RECONNECT, LONGEST_RECONNECT).expect("the bounds are in order");
-    (backoff.bound(failures) + backoff.delay(failures, rand::random())) / 2
+    (backoff.bound(failures) + backoff.delay(failures, chance::number())) / 2
 }
 
 /// Looks after a connection that stands; returns what ended it.
 async fn attend(link: &Arc<Link>, session: Session, mut pushes: Pushes) -> &'static str {
-    repeat_owed(link, &session, link.owed.take()).await;
+    let limit = link.timeouts.command.max(REPEAT);
+    repeat_owed(link, &session, link.owed.take(), limit).await;
     come_up(link, session.clone());
     link.notices.all_changed();
     let mut repeat = Repeat::begin();
@@ -103,24 +106,27 @@ async fn attend(link: &Arc<Link>, session: Session, mut pushes: Pushes) -> &'sta
             repeat = Repeat::begin();
         }
         tokio::select! {
+            biased;
             () = ended(link, &mut pushes) => return "the server closed the connection",
             () = link.broken(session.number) => return "the connection broke",
             () = link.done() => return "nobody uses it any more",
             () = sleep_until(second_look), if no_master => return "it is no master: asked again",
             () = link.silence.notified() => {
                 tokio::select! {
+                    biased;
                     () = ended(link, &mut pushes) => return "the server closed the connection",
                     answer = answers_again(link, &session) => if let Err(cause) = answer {
                         return cause;
                     },
                 }
             }
-            () = link.errand.notified() => {
-                repeat_owed(link, &session, link.owed.take_fresh()).await;
-            }
+            // Before the errands, however many there are.
             () = sleep_until(repeat.due), if !link.owed.is_empty() => {
-                repeat_owed(link, &session, link.owed.take()).await;
+                repeat_owed(link, &session, link.owed.take(), limit).await;
                 repeat.put_off();
+            }
+            () = link.errand.notified() => {
+                repeat_owed(link, &session, link.owed.take_fresh(), limit).await;
             }
         }
     }
@@ -181,7 +187,9 @@ async fn answers_again(link: &Arc<Link>, session: &Session) -> Result<(), &'stat
         Ok(_) => {}
     }
     tracing::debug!(master = %link.address, after = ?since.elapsed(), "it answers again");
-    repeat_owed(link, session, link.owed.take()).await;
+    // It may be one that always takes longer than the time-out. Nothing else waits
+    // for the connection now, so that what is owed has the time to be settled.
+    repeat_owed(link, session, link.owed.take(), patience).await;
     come_up(link, session.clone());
     // What it said late, nobody heard.
     link.notices.all_changed();
@@ -191,11 +199,10 @@ async fn answers_again(link: &Arc<Link>, session: &Session) -> Result<(), &'stat
 /// Sends these owed releases, and keeps those that have to be sent again: all of
 /// them if it is dropped in the middle. Each is settled by its own reply, so
 /// that many of them get done in several turns.
-async fn repeat_owed(link: &Link, session: &Session, mut owed: Taken<'_>) {
+async fn repeat_owed(link: &Link, session: &Session, mut owed: Taken<'_>, limit: Duration) {
     if owed.list.is_empty() {
         return;
     }
-    let limit = link.timeouts.command.max(REPEAT);
     let releases = owed.list.iter().map(|owed| release(link, session, owed));
     let replies = join_all(releases.map(|reply| timeout(limit, reply))).await;
     let strays = link.strays_until().is_some();

@@ -3,12 +3,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ::redis::Client;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
 use super::Timeouts;
 use super::admission::Register;
+use super::connection::Route;
 use super::session::{Origin, Session};
 use crate::master::{
     Action, Admissions, Command, Fault, Notices, Owed, OwedReleases, Pending, Reply,
@@ -17,7 +17,7 @@ use crate::master::{
 /// What is known of the connection to one master. The keeper alone changes the
 /// state; everybody reads it.
 pub(super) struct Link {
-    pub(super) client: Client,
+    pub(super) route: Route,
     pub(super) address: Arc<str>,
     pub(super) timeouts: Timeouts,
     pub(super) register: Register,
@@ -92,7 +92,7 @@ impl State {
 
 impl Link {
     pub(super) fn new(
-        client: Client,
+        route: Route,
         address: Arc<str>,
         timeouts: Timeouts,
         admissions: Admissions,
@@ -100,7 +100,7 @@ impl Link {
     ) -> Self {
         Self {
             register: Register::new(admissions, notices.master, address.clone()),
-            client,
+            route,
             address,
             timeouts,
             owed: OwedReleases::default(),

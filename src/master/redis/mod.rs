@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `mod.rs` | the master as the rest sees it: sends on the connection that there is |
 //! | `admission.rs` | what a server tells of itself before its first vote |
+//! | `connection.rs` | the way to a master, and a connection over it |
 //! | `dispatch.rs` | commands on their way to the connection's queue |
 //! | `link.rs` | what is known of the connection, shared with its keeper |
 //! | `session.rs` | one connection: set up, killed, its scripts loaded |
@@ -13,6 +14,7 @@
 //! | `source.rs` | masters from URLs and from the caller's own clients |
 
 mod admission;
+mod connection;
 mod dispatch;
 mod keeper;
 mod link;
@@ -25,10 +27,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::{Client, cmd};
+use ::redis::cmd;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 
+use self::connection::Route;
 use self::link::{Link, State};
 use self::session::Session;
 use super::{Admissions, Command, Fault, Master, MasterState, Notices, Owed, Sent};
@@ -54,14 +57,14 @@ pub(crate) struct RedisMaster {
 
 impl RedisMaster {
     pub(crate) fn new(
-        client: Client,
+        route: Route,
         address: Arc<str>,
         timeouts: Timeouts,
         admissions: Admissions,
         notices: Notices,
     ) -> Self {
         Self {
-            link: Arc::new(Link::new(client, address, timeouts, admissions, notices)),
+            link: Arc::new(Link::new(route, address, timeouts, admissions, notices)),
         }
     }
 

@@ -1,6 +1,5 @@
 use std::sync::Arc;
 
-use ::redis::aio::MultiplexedConnection;
 use ::redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, ProtocolVersion, PushInfo, PushKind,
     RedisResult, ServerErrorKind, Value, cmd,
@@ -8,6 +7,7 @@ use ::redis::{
 use tokio::sync::mpsc;
 
 use super::admission::{Register, Standing};
+use super::connection::{Connection, Route};
 use super::{Timeouts, wire};
 use crate::core::fold;
 use crate::master::RELEASE;
@@ -21,7 +21,7 @@ const QUEUE: usize = 1 << 20;
 /// One connection to one master.
 #[derive(Clone)]
 pub(super) struct Session {
-    pub(super) connection: MultiplexedConnection,
+    pub(super) connection: Connection,
     /// Sessions with one master are numbered, from 1.
     pub(super) number: u64,
     pub(super) origin: Origin,
@@ -54,10 +54,10 @@ impl Origin {
     /// A number for the server, from its own name for itself, which all its
     /// clients see; where it doesn't say, from the address, which is the same
     /// for most.
-    fn server(&self, client: &Client) -> u64 {
+    fn server(&self, route: &Route) -> u64 {
         match &self.run_id {
             Some(run_id) => fold(run_id.as_bytes()),
-            None => fold(client.get_connection_info().addr().to_string().as_bytes()),
+            None => fold(route.address().as_bytes()),
         }
     }
 }
@@ -70,13 +70,13 @@ pub(super) type Pushes = mpsc::UnboundedReceiver<PushInfo>;
 /// what it is, the lost connection before is killed, so that nothing of it is
 /// applied any more (S7), and the release's script is loaded.
 pub(super) async fn open(
-    client: &Client,
+    route: &Route,
     timeouts: Timeouts,
     register: &Register,
     number: u64,
     lost: Option<&Origin>,
 ) -> RedisResult<Opened> {
-    let (connection, pushes) = connect(client, timeouts).await?;
+    let (connection, pushes) = connect(route, timeouts).await?;
     let (client_id, standing, tells, ()) = tokio::try_join!(
         client_id(connection.clone()),
         register.admit(connection.clone()),
@@ -97,7 +97,7 @@ pub(super) async fn open(
     let session = Session {
         connection,
         number,
-        tells: tells.then(|| origin.server(client)),
+        tells: tells.then(|| origin.server(route)),
         origin,
         standing,
     };
@@ -108,27 +108,24 @@ pub(super) async fn open(
     })
 }
 
-async fn connect(
-    client: &Client,
-    timeouts: Timeouts,
-) -> RedisResult<(MultiplexedConnection, Pushes)> {
-    match connect_with(client, ProtocolVersion::RESP3, timeouts).await {
+async fn connect(route: &Route, timeouts: Timeouts) -> RedisResult<(Connection, Pushes)> {
+    match connect_with(route, ProtocolVersion::RESP3, timeouts).await {
         Err(error) if speaks_no_resp3(&error) => {
             tracing::debug!(
                 cause = wire::describe(&error),
                 "no RESP3: going on with RESP2"
             );
-            connect_with(client, ProtocolVersion::RESP2, timeouts).await
+            connect_with(route, ProtocolVersion::RESP2, timeouts).await
         }
         result => result,
     }
 }
 
 async fn connect_with(
-    client: &Client,
+    route: &Route,
     protocol: ProtocolVersion,
     timeouts: Timeouts,
-) -> RedisResult<(MultiplexedConnection, Pushes)> {
+) -> RedisResult<(Connection, Pushes)> {
     let (sender, pushes) = mpsc::unbounded_channel();
     let mut config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(timeouts.connect))
@@ -137,7 +134,7 @@ async fn connect_with(
     if protocol == ProtocolVersion::RESP3 {
         config = config.set_push_sender(sender);
     }
-    let info = client.get_connection_info();
+    let info = route.client().get_connection_info();
     // The name of the library would take one more permission, and is unknown to
     // servers before 7.2.
     let settings = info.redis_settings().clone().set_protocol(protocol);
@@ -145,10 +142,7 @@ async fn connect_with(
     let tcp = info.tcp_settings().clone().set_nodelay(true);
     let info = info.clone().set_redis_settings(settings);
     let client = Client::open(info.set_tcp_settings(tcp))?;
-    let connection = client
-        .get_multiplexed_async_connection_with_config(&config)
-        .await?;
-    Ok((connection, pushes))
+    Ok((route.connect(&client, &config).await?, pushes))
 }
 
 /// Old servers don't know `HELLO`, proxies may refuse it, and an ACL may forbid
@@ -193,7 +187,7 @@ pub(super) fn allowed(answer: RedisResult<Value>) -> RedisResult<Option<Value>> 
     }
 }
 
-async fn client_id(connection: MultiplexedConnection) -> RedisResult<Option<i64>> {
+async fn client_id(connection: Connection) -> RedisResult<Option<i64>> {
     match allowed(ask(connection, cmd("CLIENT").arg("ID")).await)? {
         Some(Value::Int(id)) => Ok(Some(id)),
         _ => Ok(None),
@@ -203,7 +197,7 @@ async fn client_id(connection: MultiplexedConnection) -> RedisResult<Option<i64>
 /// Asks to be told when keys that this connection has read are changed by others
 /// or expire. Servers before 6 can't, RESP2 has no room for it, and an ACL or a
 /// proxy may forbid it: then those who wait look again from time to time.
-async fn tracking(connection: MultiplexedConnection) -> RedisResult<bool> {
+async fn tracking(connection: Connection) -> RedisResult<bool> {
     let mut tracking = cmd("CLIENT");
     tracking.arg("TRACKING").arg("ON").arg("NOLOOP");
     Ok(allowed(ask(connection, &tracking).await)?.is_some())
@@ -221,7 +215,7 @@ pub(super) fn changed_keys(push: &PushInfo) -> Option<impl Iterator<Item = &[u8]
 }
 
 /// A script that can't be loaded is sent whole when it is needed.
-async fn load(connection: MultiplexedConnection, script: &str) -> RedisResult<()> {
+async fn load(connection: Connection, script: &str) -> RedisResult<()> {
     let mut command = cmd("SCRIPT");
     allowed(ask(connection, command.arg("LOAD").arg(script)).await)?;
     Ok(())
@@ -230,11 +224,7 @@ async fn load(connection: MultiplexedConnection, script: &str) -> RedisResult<()
 /// Ends the lost connection at the server; says whether nothing of it can be
 /// applied any more. The numbers of connections begin anew when the server is
 /// restarted, so a number is only used in the process that gave it.
-async fn kill(
-    connection: MultiplexedConnection,
-    lost: &Origin,
-    origin: &Origin,
-) -> RedisResult<bool> {
+async fn kill(connection: Connection, lost: &Origin, origin: &Origin) -> RedisResult<bool> {
     let (Some(before), Some(now)) = (&lost.run_id, &origin.run_id) else {
         return Ok(false);
     };
@@ -249,6 +239,6 @@ async fn kill(
 }
 
 /// Asks for something on the connection; in order, like every command.
-pub(super) async fn ask(mut connection: MultiplexedConnection, cmd: &Cmd) -> RedisResult<Value> {
+pub(super) async fn ask(mut connection: Connection, cmd: &Cmd) -> RedisResult<Value> {
     connection.send_packed_command(cmd).await?.extract_error()
 }

@@ -4,24 +4,41 @@ use ::redis::{Client, IntoConnectionInfo};
 
 use thiserror::Error;
 
+use super::connection::Route;
 use super::{RedisMaster, Timeouts};
 use crate::master::{Admissions, Master, Notices};
+#[cfg(feature = "testing")]
+use crate::simulation::Connector;
 
 /// A master that is yet to be built.
 #[derive(Clone)]
 pub(crate) struct RedisSource {
-    client: Box<Client>,
+    route: Route,
 }
 
 impl RedisSource {
     pub(crate) fn new(client: Client) -> Self {
         Self {
-            client: Box::new(client),
+            route: Route::new(client),
         }
     }
 }
 
 impl RedisSource {
+    /// The same over streams of the connector.
+    #[cfg(feature = "testing")]
+    pub(crate) fn over(self, connector: Arc<dyn Connector>) -> Self {
+        Self {
+            route: self.route.over(connector),
+        }
+    }
+
+    /// Whether time is tokio's there.
+    #[cfg(feature = "testing")]
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.route.is_simulated()
+    }
+
     pub(crate) fn parse(url: &str) -> Result<Self, InvalidUrl> {
         let invalid = |reason: String| InvalidUrl {
             url: without_secrets(url),
@@ -43,12 +60,7 @@ impl RedisSource {
     }
 
     pub(crate) fn address(&self) -> Arc<str> {
-        self.client
-            .get_connection_info()
-            .addr()
-            .to_string()
-            .to_ascii_lowercase()
-            .into()
+        self.route.address().to_ascii_lowercase().into()
     }
 
     pub(crate) fn open(
@@ -59,11 +71,7 @@ impl RedisSource {
     ) -> Arc<dyn Master> {
         let address = self.address();
         Arc::new(RedisMaster::new(
-            *self.client,
-            address,
-            timeouts,
-            admissions,
-            notices,
+            self.route, address, timeouts, admissions, notices,
         ))
     }
 }

@@ -1,10 +1,10 @@
 use std::sync::OnceLock;
 
-use ::redis::aio::MultiplexedConnection;
 use ::redis::{Cmd, RedisError, RedisResult, Script, ServerErrorKind, Value, cmd};
 use futures::FutureExt;
 use tokio::task::unconstrained;
 
+use super::connection::Connection;
 use crate::master::{Action, Answer, Command, EXTEND, Fault, RAISE, RELEASE, Reply, TAKE_FENCED};
 
 /// A command as it goes over the wire.
@@ -24,7 +24,7 @@ impl Wire {
 /// Sends the command, and reads its answer. A release whose script the server
 /// has lost since it was loaded is sent in full: sending a release later is
 /// harmless (S7). Nothing else is sent twice.
-pub(super) async fn ask(connection: &mut MultiplexedConnection, command: &Command) -> Reply {
+pub(super) async fn ask(connection: &mut Connection, command: &Command) -> Reply {
     let mut answer = connection.send_packed_command(&command.wire().0).await;
     if is_no_script(&answer) {
         answer = connection.send_packed_command(&in_full(command)).await;
@@ -112,7 +112,7 @@ fn release_script() -> &'static Script {
 /// Puts the command on the connection's queue without waiting for an answer: a
 /// stopped server executes it when it goes on, even if this process has ended
 /// by then.
-pub(super) fn send_blindly(connection: &MultiplexedConnection, command: &Command) {
+pub(super) fn send_blindly(connection: &Connection, command: &Command) {
     let mut cmd = command.wire().0.clone();
     cmd.set_no_response(true);
     let mut connection = connection.clone();
