@@ -81,6 +81,7 @@ pub(crate) async fn run(world: Rc<World>, client: usize) -> turmoil::Result {
     redlock.settled().await;
     let mut last = Worker::new(&world, &redlock, (client, life), world.setting.workers);
     last.take_each().await;
+    last.reach_all().await;
     redlock.settled().await;
     world.done.set(world.done.get() + 1);
     while !world.over.get() {
@@ -277,6 +278,24 @@ impl Worker {
                 }
                 None => self.breaks(format_args!("{resource} can't be had after all faults")),
             }
+        }
+    }
+
+    /// When there are no more faults: every master is connected, and votes.
+    async fn reach_all(&mut self) {
+        let end = now() + self.world.setting.patience(true);
+        loop {
+            let states = self.redlock.masters().await;
+            if states.voting() == self.world.setting.masters {
+                return;
+            }
+            if now() > end {
+                self.breaks(format_args!(
+                    "not all masters vote after all faults: {states}"
+                ));
+                return;
+            }
+            sleep(SLACK / 10).await;
         }
     }
 

@@ -157,7 +157,7 @@ impl Nemesis {
             mute: matches!(kind, Kind::LoseReplies | Kind::HalfOpen),
             delay: match kind {
                 Kind::Delay => {
-                    let longest = *self.dice.pick(&[100, 1000, 5000]);
+                    let longest = *self.dice.pick(&[50, 50, 1000, 5000]);
                     self.dice.millis(1, longest)
                 }
                 _ => Duration::ZERO,
