@@ -32,6 +32,9 @@ pub(super) struct Link {
     /// The master was closed.
     closing: Notify,
     state: watch::Sender<State>,
+    /// The state has changed. (A watch wakes those who wait in a random order, which
+    /// no seed determines.)
+    changed: Notify,
     /// What waits for the first connection.
     deferred: Mutex<Vec<Deferred>>,
     kept: AtomicBool,
@@ -110,6 +113,7 @@ impl Link {
             errand: Notify::new(),
             closing: Notify::new(),
             state: watch::Sender::new(State::Connecting),
+            changed: Notify::new(),
             deferred: Mutex::default(),
             kept: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -128,6 +132,7 @@ impl Link {
 
     pub(super) fn set(&self, state: State) {
         self.state.send_replace(state);
+        self.changed.notify_waiters();
     }
 
     pub(super) fn is_kept(&self) -> bool {
@@ -202,6 +207,7 @@ impl Link {
             }
             *state = State::Up(session);
         });
+        self.changed.notify_waiters();
     }
 
     /// There is no connection, for this reason.
@@ -214,6 +220,7 @@ impl Link {
                 let _ = deferred.answer.send(Err(state.fault()));
             }
         });
+        self.changed.notify_waiters();
     }
 
     /// Why the last connection was lost, or could not be made.
@@ -223,10 +230,13 @@ impl Link {
 
     /// Waits until it is known whether there is a connection.
     pub(super) async fn decided(&self) {
-        let mut state = self.state.subscribe();
-        let decided = state.wait_for(|state| !matches!(state, State::Connecting));
-        // The sender lives as long as `self`.
-        let _ = decided.await;
+        loop {
+            let changed = self.changed.notified();
+            if !matches!(*self.state(), State::Connecting) {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// Remembers what the command may leave behind if its connection breaks.
