@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::WORKER;
 use crate::dice::Dice;
-use crate::protocol::{Job, Report};
+use crate::protocol::{Id, Job, Report};
 use crate::rule::Rule;
 
 /// How long a process may take to do what needs no lock.
@@ -33,13 +33,6 @@ pub enum News {
     Gone {
         worker: Id,
     },
-}
-
-/// A process: its seat, and its number among all that were ever started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Id {
-    pub seat: usize,
-    pub number: usize,
 }
 
 /// Workers on seats: who dies is replaced.

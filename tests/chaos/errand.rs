@@ -9,6 +9,7 @@ use redquorum::{Guard, LockError, Redlock, Request, Wait};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use crate::PREFIX;
 use crate::clock;
 use crate::dice::Dice;
 use crate::hold::Hold;
@@ -50,8 +51,8 @@ enum Errand {
 }
 
 const USUAL: &[(Errand, usize)] = &[
-    (Errand::Work, 30),
-    (Errand::Try, 25),
+    (Errand::Work, 40),
+    (Errand::Try, 30),
     (Errand::Extend, 10),
     (Errand::Hold, 3),
     (Errand::Keep, 3),
@@ -136,7 +137,7 @@ impl Errands {
     async fn hold(&mut self, resource: usize) {
         let wait = self.wait();
         let (asked, section) = (ask(wait), self.section(resource));
-        let (holds, length) = (self.holds.clone(), self.dice.millis(50..1_500));
+        let (holds, length) = (self.holds.clone(), self.dice.millis(50..1_200));
         let request = self.request(resource).wait(wait);
         let held = request.hold(|lease| async move {
             let token = lease.token().to_owned();
@@ -162,7 +163,7 @@ impl Errands {
         };
         let lease = guard.lease();
         self.section(resource).run(&lease).await;
-        let length = self.dice.millis(50..2_500);
+        let length = self.dice.millis(50..1_500);
         tokio::select! {
             () = hold.keep(&lease, length) => hold.end(End::Dropped),
             _ = guard.lost() => hold.end(End::Lost),
@@ -235,7 +236,7 @@ impl Errands {
 
     fn request(&mut self, resource: usize) -> Request {
         let ttl = self.ttl();
-        self.redlock.lock(format!("chaos:{resource}")).ttl(ttl)
+        self.redlock.lock(format!("{PREFIX}{resource}")).ttl(ttl)
     }
 
     fn ttl(&mut self) -> Duration {

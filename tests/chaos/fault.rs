@@ -42,6 +42,23 @@ pub enum Kind {
 }
 
 impl Kind {
+    pub const ALL: &[Self] = &[
+        Kind::Kill,
+        Kind::Quarantine,
+        Kind::Freeze,
+        Kind::Delay,
+        Kind::Limit,
+        Kind::BlackHole,
+        Kind::Deaf,
+        Kind::Refuse,
+        Kind::Reset,
+        Kind::HalfOpen,
+        Kind::Cut,
+        Kind::ScriptFlush,
+        Kind::Clock,
+        Kind::Stop,
+    ];
+
     pub fn color(self) -> &'static str {
         match self {
             Kind::Kill | Kind::Die => "#222222",

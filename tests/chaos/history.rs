@@ -6,13 +6,14 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::clock;
-use crate::crew::{Id, News};
+use crate::crew::News;
 use crate::fault::Faults;
 use crate::ledger::{Conflict, Ledger, Tenure};
-use crate::protocol::{Asked, End, Grant, Report, Why, Write};
+use crate::protocol::{Asked, End, Grant, Id, Report, Why, Write};
+use crate::support::machine;
 
-/// By how much a wait may be longer than it was asked to be: an attempt may be under way, and the
-/// machine is busy.
+/// By how much a wait may be longer than it was asked to be, besides what the machine stalls: an
+/// attempt may be under way.
 const SLACK: Duration = Duration::from_secs(2);
 
 /// Something that must not be.
@@ -23,6 +24,13 @@ pub struct Violation {
     /// Where in time it is, and on which resource, if that is known.
     pub place: Option<(usize, u64, u64)>,
     pub what: String,
+}
+
+impl Violation {
+    /// Whether two had one lock, or in the wrong order.
+    pub fn is_of_exclusion(&self) -> bool {
+        self.place.is_some()
+    }
 }
 
 pub struct History {
@@ -38,6 +46,7 @@ pub struct History {
     pub done: BTreeSet<Id>,
     /// When each resource was last granted.
     pub last_grants: BTreeMap<usize, u64>,
+    machine: machine::Watch,
 }
 
 #[derive(Default)]
@@ -63,6 +72,7 @@ impl History {
             killed: BTreeSet::new(),
             done: BTreeSet::new(),
             last_grants: BTreeMap::new(),
+            machine: machine::Watch::begin(),
         }
     }
 
@@ -149,7 +159,8 @@ impl History {
         let stopped = self.faults.stopped(worker.seat, asked.at, at);
         let waited = clock::between(asked.at, at).saturating_sub(stopped);
         self.counts.longest_wait = self.counts.longest_wait.max(waited);
-        if let Some(allowed) = asked.allowed.filter(|allowed| waited > *allowed + SLACK) {
+        let slack = SLACK + self.machine.longest_stall();
+        if let Some(allowed) = asked.allowed.filter(|allowed| waited > *allowed + slack) {
             let seat = worker.seat;
             self.violated(format!(
                 "worker {seat} waited {waited:?} instead of {allowed:?}"

@@ -9,8 +9,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::HORIZON;
-use crate::crew::Id;
-use crate::protocol::{End, Grant};
+use crate::protocol::{End, Grant, Id};
 
 /// A time for which a worker could rely on a lock.
 #[derive(Clone, Debug)]

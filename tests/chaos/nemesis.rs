@@ -57,10 +57,10 @@ const OF_PROCESSES: &[(Kind, usize)] = &[
     (Kind::Refuse, 6),
     (Kind::Reset, 8),
     (Kind::HalfOpen, 6),
-    (Kind::ScriptFlush, 10),
+    (Kind::ScriptFlush, 6),
     (Kind::Clock, 10),
-    (Kind::Stop, 8),
-    (Kind::Die, 10),
+    (Kind::Stop, 6),
+    (Kind::Die, 6),
 ];
 
 const OF_CONTAINERS: &[(Kind, usize)] = &[
@@ -141,15 +141,15 @@ impl Nemesis {
             kind if under.masters() < MINORITY => self.strike_master(kind, under),
             _ => {}
         }
-        sleep(self.dice.millis(50..500)).await;
+        sleep(self.dice.millis(30..300)).await;
     }
 
     fn strike_master(&mut self, kind: Kind, under: &mut Under) {
-        let number = self.dice.below(self.masters.len());
-        let victim = Victim::Master(number);
-        if !under.victims.insert(victim) {
-            return;
+        let mut number = self.dice.below(self.masters.len());
+        while !under.victims.insert(Victim::Master(number)) {
+            number = (number + 1) % self.masters.len();
         }
+        let victim = Victim::Master(number);
         let (master, faults) = (self.masters[number].clone(), self.faults.clone());
         let (max_ttl, length) = (self.max_ttl, self.dice.millis(200..2_500));
         let short = length / 8;

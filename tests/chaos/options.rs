@@ -11,7 +11,7 @@ const USAGE: &str = "usage: chaos [OPTION …]
                    quorum, quarantine, drift or fresh-tokens
   --workers N      processes (4)
   --tasks N        of each (6)
-  --resources N    that they want (6)
+  --resources N    that they want (8)
   --containers     on the masters of scripts/test-compose";
 
 const NOT_BUILT_IN: &str =
@@ -54,29 +54,30 @@ impl Command {
 
 /// Whether these are the arguments of a test harness: no option of ours, but a filter perhaps.
 fn is_of_cargo_test(args: &[String]) -> bool {
-    const OURS: &[&str] = &[
-        "--seconds",
-        "--seed",
-        "--break",
-        "--workers",
-        "--tasks",
-        "--resources",
-        "--containers",
-        "--help",
-    ];
-    !args.iter().any(|arg| OURS.contains(&arg.as_str()))
+    let is_ours = |arg: &String| arg == "--help" || USAGE.contains(&format!("  {arg} "));
+    !args.iter().any(is_ours)
 }
 
+/// As the harness of other tests would take them.
 fn of_cargo_test(args: &[String]) -> Command {
-    let has = |option: &str| args.iter().any(|arg| arg == option);
-    let filters: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
-    if has("--list") {
-        Command::List
-    } else if has("--ignored") || !(filters.is_empty() || filters.iter().any(|f| NAME.contains(*f)))
-    {
-        Command::Nothing
-    } else {
-        Command::Run(Options::default())
+    const WITH_VALUE: &[&str] = &["--test-threads", "--color", "--format", "--logfile", "-Z"];
+    let (mut list, mut run, mut filters) = (false, true, Vec::new());
+    let mut args = args.iter().map(String::as_str);
+    while let Some(arg) = args.next() {
+        match arg {
+            "--list" => list = true,
+            "--ignored" => run = false,
+            "--skip" => run &= !args.next().is_some_and(|skipped| NAME.contains(skipped)),
+            arg if WITH_VALUE.contains(&arg) => drop(args.next()),
+            arg if arg.starts_with('-') => {}
+            filter => filters.push(filter),
+        }
+    }
+    run &= filters.is_empty() || filters.iter().any(|filter| NAME.contains(filter));
+    match (run, list) {
+        (false, _) => Command::Nothing,
+        (true, true) => Command::List,
+        (true, false) => Command::Run(Options::default()),
     }
 }
 
@@ -88,7 +89,7 @@ impl Default for Options {
             broken: None,
             workers: 4,
             tasks: 6,
-            resources: 6,
+            resources: 8,
             containers: false,
         }
     }

@@ -22,6 +22,13 @@ pub struct Job {
     pub broken: Option<Rule>,
 }
 
+/// A process: its seat, and its number among all that were ever started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id {
+    pub seat: usize,
+    pub number: usize,
+}
+
 /// What a worker says. All moments are of the [clock](crate::clock) that processes share.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Report {

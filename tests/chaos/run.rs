@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout_at};
 
+use crate::PREFIX;
 use crate::clock;
 use crate::crew::{Crew, News};
 use crate::dice::Dice;
@@ -192,12 +193,7 @@ impl Stage {
         let none = wait::until(RELEASES, async || {
             left.clear();
             for master in &self.masters {
-                let url = master.own_url().await;
-                let keys = inspect::keys(&url).await;
-                left.extend(
-                    keys.iter()
-                        .map(|key| format!("{} at {url}", String::from_utf8_lossy(key))),
-                );
+                left.extend(locks_at(&master.own_url().await).await);
             }
             left.is_empty()
         });
@@ -217,7 +213,7 @@ impl Stage {
                     .parse::<u64>()
                     .unwrap_or_default()
             };
-            lost += read(writes).await - read(number).await;
+            lost += read(writes).await.abs_diff(read(number).await);
         }
         lost
     }
@@ -237,6 +233,14 @@ impl Stage {
         }
         true
     }
+}
+
+async fn locks_at(url: &str) -> Vec<String> {
+    let keys = inspect::keys(url).await;
+    let keys = keys.iter().map(|key| String::from_utf8_lossy(key));
+    keys.filter(|key| key.starts_with(PREFIX))
+        .map(|key| format!("{key} at {url}"))
+        .collect()
 }
 
 async fn processes() -> Vec<Arc<Master>> {

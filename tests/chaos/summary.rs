@@ -77,7 +77,8 @@ fn verdict(options: &Options, outcome: &Outcome) {
     }
     line("violations", history.violations.len());
     let Some(rule) = options.broken else { return };
-    match history.violations.first() {
+    let mut violations = history.violations.iter();
+    match violations.find(|violation| violation.is_of_exclusion()) {
         Some(first) => {
             let after = Duration::from_nanos(first.at.saturating_sub(history.began));
             line(

@@ -49,6 +49,7 @@ fn path() -> PathBuf {
 
 fn draw(options: &Options, history: &History) -> String {
     let mut picture = Picture::new(options, history);
+    picture.stripes();
     picture.axis();
     for tenure in history.ledger.tenures() {
         picture.tenure(tenure);
@@ -155,6 +156,16 @@ impl Picture {
         );
     }
 
+    /// Every other resource has another ground.
+    fn stripes(&mut self) {
+        let height = self.workers as f64 * TENURE + GAP;
+        for resource in (0..self.resources).step_by(2) {
+            let y = self.resource(resource) - GAP / 2.0;
+            let style = "fill='#f4f6f9'";
+            self.bar(self.from, self.until, y, height, style, "");
+        }
+    }
+
     fn axis(&mut self) {
         let bottom = self.worker(self.workers);
         let first = clock::between(self.began, self.from).as_secs();
@@ -197,15 +208,25 @@ impl Picture {
 
     fn legend(&mut self) {
         let y = self.worker(self.workers) + 22.0;
+        let mut x = LEFT;
+        for kind in Kind::ALL {
+            let (name, color) = (kind.name(), kind.color());
+            let _ = writeln!(
+                self.svg,
+                "<rect x='{x:.1}' y='{:.1}' width='11' height='11' fill='{color}'/>",
+                y - 10.0
+            );
+            self.text(x + 15.0, y, name, "font-size='12'");
+            x += 40.0 + 7.0 * name.len() as f64;
+        }
         let text = "Bars of resources: who had the lock, in the colour and the row of the worker; \
                     pale if the lease ran out or was lost, or its owner was killed. \
-                    Ticks of masters: clock ahead (blue), scripts flushed (green). \
                     Point at a bar for its times.";
-        self.text(LEFT, y, text, "font-size='12' fill='#444'");
+        self.text(LEFT, y + 22.0, text, "font-size='12' fill='#444'");
     }
 
     fn finish(self, options: &Options, history: &History) -> String {
-        let height = self.worker(self.workers) + 36.0;
+        let height = self.worker(self.workers) + 58.0;
         let title = format!(
             "chaos, seed {}: the last {:.0} s of {:.0} s; violations: {}",
             options.seed,

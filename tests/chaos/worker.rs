@@ -11,6 +11,7 @@ use redquorum::{Redlock, Wait};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::PREFIX;
 use crate::dice::Dice;
 use crate::errand::Errands;
 use crate::protocol::{Job, Report};
@@ -87,7 +88,7 @@ fn redlock(job: &Job) -> Redlock {
 
 /// Until the masters are old enough, and connected.
 async fn until_it_locks(redlock: &Redlock) {
-    let own = format!("ready:{}", std::process::id());
+    let own = format!("{PREFIX}ready:{}", std::process::id());
     let lock = redlock.lock(own).wait(Wait::Forever).await;
     let _ = lock.expect("it waits").release().await;
 }
