@@ -45,7 +45,7 @@ pub struct Outcome {
     pub length: Duration,
     /// For how long faults were on.
     pub faulted: Duration,
-    pub lost_updates: Option<u64>,
+    pub lost_updates: u64,
     /// From the end of the faults to when each resource had been granted anew.
     pub recovery: Option<Duration>,
     pub grants_in_length: usize,
@@ -72,10 +72,15 @@ pub async fn run(options: &Options) -> Outcome {
         true => None,
         false => stage.recover(peace, options).await,
     };
-    let lost_updates = match stage.is_spoilt() {
-        true => None,
-        false => stage.end(options).await,
-    };
+    if !stage.is_spoilt() {
+        stage.end(options).await;
+    }
+    let lost_updates = stage.lost_updates(options.resources).await;
+    if lost_updates > 0 {
+        stage
+            .history
+            .violated(format!("{lost_updates} updates are lost"));
+    }
     Outcome {
         length: clock::between(began, peace),
         history: stage.history,
@@ -165,27 +170,22 @@ impl Stage {
         recovered.map(|at| clock::between(peace, at))
     }
 
-    /// All tasks end, no key is left, and no update is lost.
-    async fn end(&mut self, options: &Options) -> Option<u64> {
+    /// All tasks end, and no key is left.
+    async fn end(&mut self, options: &Options) {
         self.crew.finish().await;
         let done = |history: &History| history.done.len() == options.workers;
         if !self.hear_until(ENDING, done).await {
             self.history.violated(format!(
                 "a request does not end within {ENDING:?} without faults"
             ));
-            return None;
+            return;
         }
         if let Err(left) = self.wait_until_no_keys().await {
             self.history.violated(format!("keys are left: {left}"));
         }
-        let lost = self.lost_updates(options.resources).await;
-        if lost > 0 {
-            self.history.violated(format!("{lost} updates are lost"));
-        }
         for fault in self.crew.dismiss().await {
             self.history.violated(fault);
         }
-        Some(lost)
     }
 
     async fn wait_until_no_keys(&self) -> Result<(), String> {
@@ -206,14 +206,10 @@ impl Stage {
     async fn lost_updates(&self, resources: usize) -> u64 {
         let mut lost = 0;
         for resource in 0..resources {
-            let [number, writes] = section::keys(resource);
-            let read = async |key: String| {
-                let text = self.plain.get(key).await.unwrap_or_default();
-                String::from_utf8_lossy(&text)
-                    .parse::<u64>()
-                    .unwrap_or_default()
-            };
-            lost += read(writes).await.abs_diff(read(number).await);
+            let both = redis::cmd("MGET").arg(&section::keys(resource)).to_owned();
+            let (number, writes): (Option<u64>, Option<u64>) =
+                inspect::ask(&self.plain.url(), &both).await;
+            lost += writes.unwrap_or_default() - number.unwrap_or_default();
         }
         lost
     }

@@ -50,7 +50,7 @@ pub fn print(options: &Options, outcome: &Outcome) {
             counts.written(Write::Applied),
             counts.written(Write::Withheld),
             counts.written(Write::TooLate),
-            shown(outcome.lost_updates),
+            outcome.lost_updates,
         ),
     );
     line(
@@ -106,10 +106,6 @@ fn rates(outcome: &Outcome) -> String {
 
 fn rate(count: usize, length: Duration) -> f64 {
     count as f64 / length.as_secs_f64().max(0.001)
-}
-
-fn shown(number: Option<u64>) -> String {
-    number.map_or("not counted".to_owned(), |number| number.to_string())
 }
 
 fn list<N: Display, C: Display>(items: impl Iterator<Item = (N, C)>) -> String {
