@@ -63,9 +63,9 @@ const USUAL: &[(Errand, usize)] = &[
 
 /// For rules that only a lease shows that is used to its end.
 const SLEEPY: &[(Errand, usize)] = &[
-    (Errand::Try, 60),
-    (Errand::Work, 10),
-    (Errand::Oversleep, 30),
+    (Errand::Try, 80),
+    (Errand::Work, 8),
+    (Errand::Oversleep, 12),
 ];
 
 impl Errands {
@@ -240,7 +240,10 @@ impl Errands {
     }
 
     fn ttl(&mut self) -> Duration {
-        self.max_ttl / self.dice.pick(&[1, 1, 2, 4])
+        match self.broken {
+            Some(Rule::Drift) => self.max_ttl,
+            _ => self.max_ttl / self.dice.pick(&[1, 1, 2, 4]),
+        }
     }
 
     fn wait(&mut self) -> Wait {

@@ -34,6 +34,7 @@ impl Violation {
 }
 
 pub struct History {
+    /// When the first worker was ready.
     pub began: u64,
     pub ledger: Ledger,
     pub faults: Faults,
@@ -119,6 +120,9 @@ impl History {
                 None
             }
             Report::Ready => {
+                if self.counts.grants == 0 && self.ready.is_empty() {
+                    self.began = clock::now();
+                }
                 self.ready.insert(worker);
                 None
             }

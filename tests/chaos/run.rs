@@ -63,7 +63,6 @@ pub async fn run(options: &Options) -> Outcome {
     let mut stage = Stage::set(options).await;
     stage.begin(options).await;
     let began = clock::now();
-    stage.history.began = began;
     stage.rage(options).await;
     let peace = clock::now();
     let grants_in_length = stage.history.counts.grants;
