@@ -254,13 +254,19 @@ impl Errands {
     }
 
     fn section(&mut self, resource: usize) -> Section {
+        // How many of 20 are long.
+        let long = match self.broken {
+            Some(Rule::Check) => 10,
+            _ => 1,
+        };
         Section {
             resource,
             plain: self.plain.clone(),
-            length: match self.dice.below(20) {
-                0 => self.dice.millis(50..400),
-                _ => self.dice.millis(0..8),
+            length: match self.dice.below(20) < long {
+                true => self.dice.millis(50..400),
+                false => self.dice.millis(0..8),
             },
+            checked: self.broken != Some(Rule::Check),
         }
     }
 }

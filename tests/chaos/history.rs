@@ -21,16 +21,20 @@ const SLACK: Duration = Duration::from_secs(2);
 pub struct Violation {
     /// When it was noticed.
     pub at: u64,
+    pub kind: Kind,
     /// Where in time it is, and on which resource, if that is known.
     pub place: Option<(usize, u64, u64)>,
     pub what: String,
 }
 
-impl Violation {
-    /// Whether two had one lock, or in the wrong order.
-    pub fn is_of_exclusion(&self) -> bool {
-        self.place.is_some()
-    }
+/// What it shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Two had one lock, or in the wrong order.
+    Exclusion,
+    LostUpdates,
+    /// A wait, a release or a process did not end as it should.
+    Other,
 }
 
 pub struct History {
@@ -87,9 +91,10 @@ impl History {
         }
     }
 
-    pub fn violated(&mut self, what: impl Into<String>) {
+    pub fn violated(&mut self, kind: Kind, what: impl Into<String>) {
         self.violations.push(Violation {
             at: clock::now(),
+            kind,
             place: None,
             what: what.into(),
         });
@@ -116,7 +121,10 @@ impl History {
                 None
             }
             Report::Panicked { what } => {
-                self.violated(format!("a panic in worker {}: {what}", worker.seat));
+                self.violated(
+                    Kind::Other,
+                    format!("a panic in worker {}: {what}", worker.seat),
+                );
                 None
             }
             Report::Ready => {
@@ -138,7 +146,10 @@ impl History {
 
     fn gone(&mut self, worker: Id) {
         if !self.killed.remove(&worker) {
-            self.violated(format!("worker {} has ended by itself", worker.seat));
+            self.violated(
+                Kind::Other,
+                format!("worker {} has ended by itself", worker.seat),
+            );
         }
         let (held, conflicts) = self.ledger.died(worker);
         self.counts.held_by_the_killed += held;
@@ -166,9 +177,10 @@ impl History {
         let slack = SLACK + self.machine.longest_stall();
         if let Some(allowed) = asked.allowed.filter(|allowed| waited > *allowed + slack) {
             let seat = worker.seat;
-            self.violated(format!(
-                "worker {seat} waited {waited:?} instead of {allowed:?}"
-            ));
+            self.violated(
+                Kind::Other,
+                format!("worker {seat} waited {waited:?} instead of {allowed:?}"),
+            );
         }
     }
 
@@ -191,6 +203,7 @@ impl History {
         };
         self.violations.push(Violation {
             at: clock::now(),
+            kind: Kind::Exclusion,
             place: Some((second.resource, from, until)),
             what,
         });

@@ -118,6 +118,10 @@ impl Nemesis {
                     self.advance_clocks(&HashSet::new()).await;
                     sleep(self.dice.millis(10..200)).await;
                 }
+                Some(Rule::Check) => {
+                    self.strike_worker(Kind::Stop, &mut under);
+                    sleep(self.dice.millis(100..500)).await;
+                }
                 _ => self.strike(&mut under).await,
             }
             if clock::between(rage, clock::now()) > RAGE {

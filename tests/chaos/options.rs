@@ -8,7 +8,7 @@ const USAGE: &str = "usage: chaos [OPTION …]
   --seconds S      for how long things are broken (10)
   --seed N         of what is chosen by chance (another one each time)
   --break RULE     switch a rule off and expect a violation within 60 s, or --seconds:
-                   quorum, quarantine, drift or fresh-tokens
+                   quorum, quarantine, drift, fresh-tokens or check
   --workers N      processes (4)
   --tasks N        of each (6)
   --resources N    that they want (8)

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A rule of safety.
+/// A rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rule {
     /// S1: two of five are a quorum.
@@ -13,14 +13,18 @@ pub enum Rule {
     Drift,
     /// S4: a process uses one token for all its rounds.
     FreshTokens,
+    /// No rule of the library's, but of its users: who writes looks at the lease, and what is written
+    /// to refuses what is late.
+    Check,
 }
 
 impl Rule {
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Rule::Quorum,
         Rule::Quarantine,
         Rule::Drift,
         Rule::FreshTokens,
+        Rule::Check,
     ];
 
     pub fn name(self) -> &'static str {
@@ -29,6 +33,7 @@ impl Rule {
             Rule::Quarantine => "quarantine",
             Rule::Drift => "drift",
             Rule::FreshTokens => "fresh-tokens",
+            Rule::Check => "check",
         }
     }
 

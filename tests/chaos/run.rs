@@ -11,7 +11,7 @@ use crate::clock;
 use crate::crew::{Crew, News};
 use crate::dice::Dice;
 use crate::fault::Faults;
-use crate::history::History;
+use crate::history::{History, Kind};
 use crate::master::Master;
 use crate::nemesis::Nemesis;
 use crate::options::Options;
@@ -28,6 +28,9 @@ const MASTERS: usize = 5;
 
 /// How long a worker may take to have its first lock: masters must be old enough for it.
 const BEGINNING: Duration = Duration::from_secs(30);
+
+/// How often it is looked whether updates were lost.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// How long the workers go on when the faults have ended: each resource must be granted again.
 const PEACE: Duration = Duration::from_secs(2);
@@ -74,12 +77,7 @@ pub async fn run(options: &Options) -> Outcome {
     if !stage.is_spoilt() {
         stage.end(options).await;
     }
-    let lost_updates = stage.lost_updates(options.resources).await;
-    if lost_updates > 0 {
-        stage
-            .history
-            .violated(format!("{lost_updates} updates are lost"));
-    }
+    let lost_updates = stage.look_for_lost_updates(options).await;
     Outcome {
         length: clock::between(began, peace),
         history: stage.history,
@@ -122,8 +120,10 @@ impl Stage {
         self.crew.begin().await;
         let ready = |history: &History| history.ready.len() == options.workers;
         if !self.hear_until(BEGINNING, ready).await {
-            self.history
-                .violated(format!("not all workers are ready within {BEGINNING:?}"));
+            self.history.violated(
+                Kind::Other,
+                format!("not all workers are ready within {BEGINNING:?}"),
+            );
         }
     }
 
@@ -140,8 +140,13 @@ impl Stage {
             clocks_due: 0,
         };
         let raging = tokio::spawn(nemesis.rage(is_over));
-        self.hear_until(options.length, |history| !history.violations.is_empty())
-            .await;
+        let end = Instant::now() + options.length;
+        while Instant::now() < end && !self.is_spoilt() {
+            let length = LOOK.min(end - Instant::now());
+            self.hear_until(length, |history| !history.violations.is_empty())
+                .await;
+            self.look_for_lost_updates(options).await;
+        }
         over.send_replace(true);
         while !raging.is_finished() {
             self.hear_for(Duration::from_millis(20)).await;
@@ -161,9 +166,10 @@ impl Stage {
         };
         let recovered = self.hear_until(ENDING, again).await.then(clock::now);
         if recovered.is_none() {
-            self.history.violated(format!(
-                "a lock is not granted within {ENDING:?} after the faults"
-            ));
+            self.history.violated(
+                Kind::Other,
+                format!("a lock is not granted within {ENDING:?} after the faults"),
+            );
         }
         self.hear_for(PEACE).await;
         recovered.map(|at| clock::between(peace, at))
@@ -174,16 +180,18 @@ impl Stage {
         self.crew.finish().await;
         let done = |history: &History| history.done.len() == options.workers;
         if !self.hear_until(ENDING, done).await {
-            self.history.violated(format!(
-                "a request does not end within {ENDING:?} without faults"
-            ));
+            self.history.violated(
+                Kind::Other,
+                format!("a request does not end within {ENDING:?} without faults"),
+            );
             return;
         }
         if let Err(left) = self.wait_until_no_keys().await {
-            self.history.violated(format!("keys are left: {left}"));
+            self.history
+                .violated(Kind::Other, format!("keys are left: {left}"));
         }
         for fault in self.crew.dismiss().await {
-            self.history.violated(fault);
+            self.history.violated(Kind::Other, fault);
         }
     }
 
@@ -200,6 +208,15 @@ impl Stage {
             true => Ok(()),
             false => Err(left.join(", ")),
         }
+    }
+
+    async fn look_for_lost_updates(&mut self, options: &Options) -> u64 {
+        let lost = self.lost_updates(options.resources).await;
+        if lost > 0 && !self.is_spoilt() {
+            self.history
+                .violated(Kind::LostUpdates, format!("{lost} updates are lost"));
+        }
+        lost
     }
 
     async fn lost_updates(&self, resources: usize) -> u64 {

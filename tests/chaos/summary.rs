@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use crate::history::Kind;
 use crate::options::Options;
 use crate::protocol::Write;
 use crate::run::{MAX_TTL, Outcome};
@@ -78,7 +79,7 @@ fn verdict(options: &Options, outcome: &Outcome) {
     line("violations", history.violations.len());
     let Some(rule) = options.broken else { return };
     let mut violations = history.violations.iter();
-    match violations.find(|violation| violation.is_of_exclusion()) {
+    match violations.find(|violation| violation.kind != Kind::Other) {
         Some(first) => {
             let after = Duration::from_nanos(first.at.saturating_sub(history.began));
             line(
