@@ -96,10 +96,11 @@ impl Crew {
         worker.say(&self.job_of(seat)).await;
     }
 
-    /// Has all of them end what they are at, and begin nothing more.
-    pub async fn finish(&self) {
+    /// Has all of them end what they are at, and begin nothing more; the second time, take their
+    /// leave.
+    pub async fn next(&self) {
         for seat in &self.seats {
-            seat.lock().await.say(&"over").await;
+            seat.lock().await.say(&"next").await;
         }
     }
 

@@ -69,16 +69,33 @@ const SLEEPY: &[(Errand, usize)] = &[
 ];
 
 impl Errands {
-    pub async fn run(mut self, over: watch::Receiver<bool>) {
+    /// Goes on errands until the next line of the parent's.
+    pub async fn run(mut self, lines: watch::Receiver<usize>) -> Self {
         let errands = match self.broken {
             Some(Rule::Drift | Rule::Quarantine) => SLEEPY,
             _ => USUAL,
         };
-        while !*over.borrow() {
+        while *lines.borrow() == 0 {
             let errand = self.dice.weighted(errands);
             let resource = self.dice.below(self.resources);
             self.go(errand, resource).await;
             sleep(self.dice.millis(0..20)).await;
+        }
+        self
+    }
+
+    /// Has a lock of its own that would live for long, and gives it up: nothing of it may be left.
+    pub async fn part(self, number: usize) {
+        let own = format!("{PREFIX}part:{}:{number}", std::process::id());
+        let request = self.redlock.lock(own).ttl(self.max_ttl);
+        match number % 4 {
+            0 => drop(request.await),
+            1 => drop(timeout(Duration::ZERO, request.into_future()).await),
+            2 => drop(request.hold(async |lease| lease.is_valid()).await),
+            _ => {
+                let guard = request.auto_extend().await;
+                let _ = guard.expect("nobody else wants it").release().await;
+            }
         }
     }
 

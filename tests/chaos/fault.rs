@@ -17,6 +17,8 @@ pub enum Kind {
     Freeze,
     /// What passes between clients and a master is late, …
     Delay,
+    /// … and that of all masters at once, …
+    Lag,
     /// … slow, …
     Limit,
     /// … lost …
@@ -47,6 +49,7 @@ impl Kind {
         Kind::Quarantine,
         Kind::Freeze,
         Kind::Delay,
+        Kind::Lag,
         Kind::Limit,
         Kind::BlackHole,
         Kind::Deaf,
@@ -65,6 +68,7 @@ impl Kind {
             Kind::Quarantine => "#bbbbbb",
             Kind::Freeze | Kind::Stop => "#5b8fd0",
             Kind::Delay => "#c9b458",
+            Kind::Lag => "#e5dba6",
             Kind::Limit => "#a58b2b",
             Kind::BlackHole => "#7a4fa3",
             Kind::Deaf => "#b58ad6",
@@ -82,6 +86,7 @@ impl Kind {
             Kind::Quarantine => "quarantine",
             Kind::Freeze => "freeze",
             Kind::Delay => "delay",
+            Kind::Lag => "all late",
             Kind::Limit => "slow",
             Kind::BlackHole => "black hole",
             Kind::Deaf => "replies lost",

@@ -49,6 +49,8 @@ pub struct History {
     killed: BTreeSet<Id>,
     /// Those that have ended their work.
     pub done: BTreeSet<Id>,
+    /// Those that have taken their leave.
+    pub parted: BTreeSet<Id>,
     /// When each resource was last granted.
     pub last_grants: BTreeMap<usize, u64>,
     machine: machine::Watch,
@@ -76,6 +78,7 @@ impl History {
             ready: BTreeSet::new(),
             killed: BTreeSet::new(),
             done: BTreeSet::new(),
+            parted: BTreeSet::new(),
             last_grants: BTreeMap::new(),
             machine: machine::Watch::begin(),
         }
@@ -136,6 +139,10 @@ impl History {
             }
             Report::Done => {
                 self.done.insert(worker);
+                None
+            }
+            Report::Parted => {
+                self.parted.insert(worker);
                 None
             }
         };

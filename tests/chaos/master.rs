@@ -36,6 +36,8 @@ pub enum Master {
 #[derive(Clone, Copy, Debug)]
 pub enum Cut {
     Delay(Duration),
+    /// Replies alone are late.
+    Lag(Duration),
     Limit(usize),
     BlackHole,
     Deaf,
@@ -116,6 +118,7 @@ impl Master {
         };
         match cut {
             Cut::Delay(delay) => proxy.both(Flow::Delay(delay)),
+            Cut::Lag(delay) => proxy.replies(Flow::Delay(delay)),
             Cut::Limit(rate) => proxy.both(Flow::Limit(rate)),
             Cut::BlackHole => proxy.both(Flow::BlackHole),
             Cut::Deaf => proxy.replies(Flow::BlackHole),

@@ -51,6 +51,7 @@ const OF_PROCESSES: &[(Kind, usize)] = &[
     (Kind::Kill, 16),
     (Kind::Freeze, 10),
     (Kind::Delay, 6),
+    (Kind::Lag, 3),
     (Kind::Limit, 5),
     (Kind::BlackHole, 8),
     (Kind::Deaf, 6),
@@ -140,6 +141,7 @@ impl Nemesis {
         };
         match self.dice.weighted(kinds) {
             Kind::Clock => self.advance_clocks(&under.victims).await,
+            Kind::Lag => self.lag(under).await,
             Kind::ScriptFlush => self.flush_scripts(&under.victims).await,
             kind @ (Kind::Stop | Kind::Die) => self.strike_worker(kind, under),
             kind if under.masters() < MINORITY => self.strike_master(kind, under),
@@ -213,6 +215,19 @@ impl Nemesis {
             }
             victim
         });
+    }
+
+    /// All masters answer late for a while, so that rounds take longer than the drift. No other fault
+    /// is on meanwhile.
+    async fn lag(&mut self, under: &mut Under) {
+        under.all_ended().await;
+        let (delay, length) = (self.dice.millis(20..80), self.dice.millis(500..1_500));
+        let masters = self.masters.iter().enumerate();
+        let lag = masters.map(async |(number, master)| {
+            let _mark = self.faults.begin(Kind::Lag, Victim::Master(number));
+            master.disturb(Cut::Lag(delay), length).await;
+        });
+        futures::future::join_all(lag).await;
     }
 
     async fn flush_scripts(&self, spared: &HashSet<Victim>) {

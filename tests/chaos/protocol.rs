@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::rule::Rule;
 
-/// What a worker is told first. It works until its next line, ends its errands then, and exits at
-/// the end of its input.
+/// What a worker is told first. It works until its next line, ends its errands then, takes its leave
+/// at the line after, and exits at the end of its input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     pub seed: u64,
@@ -48,6 +48,8 @@ pub enum Report {
     Panicked { what: String },
     /// All tasks have ended.
     Done,
+    /// All tasks have had a lock of their own, and given it up in another way each.
+    Parted,
 }
 
 /// A request for a lock: when it was made, and for how long it may take.

@@ -177,9 +177,13 @@ impl Stage {
 
     /// All tasks end, and no key is left.
     async fn end(&mut self, options: &Options) {
-        self.crew.finish().await;
-        let done = |history: &History| history.done.len() == options.workers;
-        if !self.hear_until(ENDING, done).await {
+        let workers = options.workers;
+        self.crew.next().await;
+        let done = |history: &History| history.done.len() == workers;
+        let ended = self.hear_until(ENDING, done).await;
+        self.crew.next().await;
+        let parted = |history: &History| history.parted.len() == workers;
+        if !ended || !self.hear_until(ENDING, parted).await {
             self.history.violated(
                 Kind::Other,
                 format!("a request does not end within {ENDING:?} without faults"),

@@ -129,7 +129,10 @@ impl Picture {
         self.bar(span.from, until, y, height - 1.0, &style, &title);
         let width = self.x(until) - self.x(span.from);
         if width > name.len() as f64 * 6.5 && span.from >= self.from {
-            let dark = matches!(span.kind, Kind::Quarantine | Kind::Delay | Kind::Deaf);
+            let dark = matches!(
+                span.kind,
+                Kind::Quarantine | Kind::Delay | Kind::Lag | Kind::Deaf
+            );
             let ink = if dark { "black" } else { "white" };
             let x = self.x(span.from) + 3.0;
             self.text(x, y + 13.0, name, &format!("font-size='11' fill='{ink}'"));

@@ -30,12 +30,11 @@ pub async fn run() {
         });
     }));
     let job = first_line();
-    let over = lines_of_the_parent();
+    let lines = lines_of_the_parent();
     let redlock = redlock(&job);
     until_it_locks(&redlock).await;
     tell(&Report::Ready);
-    work(&job, &redlock, over).await;
-    tell(&Report::Done);
+    work(&job, &redlock, lines).await;
     // What goes on in the background goes on until the parent closes the input.
     std::future::pending().await
 }
@@ -50,7 +49,7 @@ pub fn tell(report: &Report) {
         .expect("the parent listens");
 }
 
-async fn work(job: &Job, redlock: &Redlock, over: watch::Receiver<bool>) {
+async fn work(job: &Job, redlock: &Redlock, mut lines: watch::Receiver<usize>) {
     let plain = inspect::connection(&job.plain).await;
     let holds = Arc::new(AtomicU64::new(0));
     let mut seeds = Dice::new(job.seed);
@@ -65,10 +64,26 @@ async fn work(job: &Job, redlock: &Redlock, over: watch::Receiver<bool>) {
             max_ttl: job.max_ttl,
             broken: job.broken,
         };
-        tasks.spawn(errands.run(over.clone()));
+        tasks.spawn(errands.run(lines.clone()));
     }
-    // A panic was told when it happened.
-    while tasks.join_next().await.is_some() {}
+    // A task that is missing panicked, which was told when it happened.
+    let idle = ended(tasks).await;
+    tell(&Report::Done);
+    let _ = lines.wait_for(|lines| *lines > 1).await;
+    let mut parting = JoinSet::new();
+    for (number, errands) in idle.into_iter().enumerate() {
+        parting.spawn(errands.part(number));
+    }
+    ended(parting).await;
+    tell(&Report::Parted);
+}
+
+async fn ended<T: 'static>(mut tasks: JoinSet<T>) -> Vec<T> {
+    let mut all = Vec::new();
+    while let Some(task) = tasks.join_next().await {
+        all.extend(task);
+    }
+    all
 }
 
 fn redlock(job: &Job) -> Redlock {
@@ -93,16 +108,16 @@ async fn until_it_locks(redlock: &Redlock) {
     let _ = lock.expect("it waits").release().await;
 }
 
-/// True from the second line on; the process ends at the end of its input.
-fn lines_of_the_parent() -> watch::Receiver<bool> {
-    let (over, is_over) = watch::channel(false);
+/// How many lines have come since the job; the process ends at the end of its input.
+fn lines_of_the_parent() -> watch::Receiver<usize> {
+    let (lines, counted) = watch::channel(0);
     std::thread::spawn(move || {
         for _ in io::stdin().lock().lines().map_while(Result::ok) {
-            over.send_replace(true);
+            lines.send_modify(|lines| *lines += 1);
         }
         std::process::exit(0);
     });
-    is_over
+    counted
 }
 
 fn first_line() -> Job {
