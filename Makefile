@@ -15,11 +15,12 @@ test: ## Run the tests on local masters
 model: ## Explore the model of the protocol in depth
 	cargo test --release --test model deep -- --ignored --nocapture --test-threads=1
 
-# BREAK switches a rule off; some rules only in a build of its own.
+# BREAK switches a rule off, some rules in a build of its own.
+BROKEN_BUILD = RUSTFLAGS="--cfg redquorum_break" CARGO_TARGET_DIR=target/break
 chaos: ## Break masters under worker processes (SECONDS=30, SEED=1, BREAK=quorum)
 	@scripts/need redis-server cc
-	$(if $(filter quorum fresh-tokens,$(BREAK)),RUSTFLAGS="--cfg redquorum_break" CARGO_TARGET_DIR=target/break) \
-	cargo test --test chaos -- --seconds $(or $(SECONDS),$(if $(BREAK),60,30)) \
+	$(if $(filter quorum fresh-tokens,$(BREAK)),$(BROKEN_BUILD)) cargo test --test chaos -- \
+		--seconds $(or $(SECONDS),$(if $(BREAK),60,30)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(BREAK),--break $(BREAK))
 
 test-compose: ## Run the tests on masters in containers, with faults of the network
