@@ -272,8 +272,9 @@ impl Nemesis {
         tokio::join!(cut_off(at(0)), cut_off(at(1)));
         sleep(RECONNECTION / 2).await;
         let forgetful = at(2);
-        let _mark = self.faults.begin(Kind::Kill, Victim::Master(forgetful));
+        let mark = self.faults.begin(Kind::Kill, Victim::Master(forgetful));
         self.masters[forgetful].kill(Duration::ZERO).await;
+        drop(mark);
         sleep(self.dice.millis(300..1_000)).await;
     }
 }
