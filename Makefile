@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test model mutants simulate test-compose lint docs features bench bench-life ci
+.PHONY: help demo test model mutants simulate chaos test-compose lint docs features bench bench-life ci
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -20,6 +20,14 @@ mutants: ## Break the pure core in every way known, and name what no test notice
 
 simulate: ## Simulate the library from many seeds (SEEDS=10000), or see one of them (SEED=123)
 	SEED=$(SEED) SEEDS=$(SEEDS) FROM=$(FROM) cargo test --release --test simulation simulate -- --exact --ignored --nocapture
+
+# BREAK switches a rule off, some rules in a build of its own.
+BROKEN_BUILD = RUSTFLAGS="--cfg redquorum_break" CARGO_TARGET_DIR=target/break
+chaos: ## Break masters under worker processes (SECONDS=30, SEED=1, BREAK=quorum)
+	@scripts/need redis-server cc
+	$(if $(filter quorum fresh-tokens,$(BREAK)),$(BROKEN_BUILD)) cargo test --test chaos -- \
+		--seconds $(or $(SECONDS),$(if $(BREAK),60,30)) \
+		$(if $(SEED),--seed $(SEED)) $(if $(BREAK),--break $(BREAK))
 
 test-compose: ## Run the tests on masters in containers, with faults of the network
 	@scripts/need cc

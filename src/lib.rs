@@ -67,6 +67,8 @@ pub mod core;
 
 #[cfg(feature = "redis")]
 mod acquire;
+#[cfg(redquorum_break)]
+mod broken;
 #[cfg(feature = "redis")]
 mod chance;
 #[cfg(feature = "redis")]

@@ -16,6 +16,21 @@ pub(crate) struct Token([u8; 32]);
 
 impl Token {
     pub(crate) fn fresh() -> Self {
+        #[cfg(redquorum_break)]
+        if crate::broken::is_broken("fresh-tokens") {
+            return Self::stale();
+        }
+        Self::random()
+    }
+
+    /// The same for all rounds of this process.
+    #[cfg(redquorum_break)]
+    fn stale() -> Self {
+        static STALE: std::sync::OnceLock<Token> = std::sync::OnceLock::new();
+        *STALE.get_or_init(Self::random)
+    }
+
+    fn random() -> Self {
         let mut digits = [0; 32];
         let random = chance::identity().map(uuid::Builder::from_random_bytes);
         let uuid = random.map_or_else(Uuid::new_v4, uuid::Builder::into_uuid);

@@ -6,8 +6,9 @@ use std::io::{Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use support::compose::{containers, cut, pause};
-use support::masters::shared;
+use support::compose::{containers, cut, kill, pause};
+use support::inspect;
+use support::masters::{shared, unique};
 use support::wait::eventually;
 
 const A_WHILE: Duration = Duration::from_millis(500);
@@ -76,6 +77,24 @@ async fn a_cut_closes_and_refuses_what_comes_through_the_published_port() {
     );
     fault.end();
     answers_again(published).await;
+}
+
+#[tokio::test]
+#[ignore = "needs the containers of scripts/test-compose"]
+async fn a_killed_master_starts_again_empty() {
+    let (container, addr) = second().await;
+    let url = format!("redis://{addr}");
+    let key = unique("killed");
+    inspect::ask::<()>(&url, redis::cmd("SET").arg(&key).arg(1)).await;
+    let fault = kill(&container);
+    assert!(
+        connect(addr)
+            .and_then(|stream| ping(&stream, A_WHILE))
+            .is_err()
+    );
+    fault.end();
+    answers_again(addr).await;
+    assert_eq!(inspect::get(&url, &key).await, None);
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ impl Quorum {
     /// [`InvalidQuorum`] if there are no masters, or more than
     /// [`MasterSet::CAPACITY`].
     pub fn majority(masters: usize) -> Result<Self, InvalidQuorum> {
-        Self::new(masters, masters / 2 + 1)
+        Self::new(masters, smallest(masters))
     }
 
     /// A quorum of `needed` out of `masters`.
@@ -33,7 +33,7 @@ impl Quorum {
         if masters > MasterSet::CAPACITY {
             return Err(InvalidQuorum::TooManyMasters { masters });
         }
-        let smallest = masters / 2 + 1;
+        let smallest = smallest(masters);
         if needed < smallest || needed > masters {
             return Err(InvalidQuorum::OutOfRange {
                 needed,
@@ -63,6 +63,15 @@ impl Quorum {
     pub const fn is_blocked_by(self, votes: usize) -> bool {
         votes > self.masters - self.needed
     }
+}
+
+/// More than half.
+fn smallest(masters: usize) -> usize {
+    #[cfg(redquorum_break)]
+    if crate::broken::is_broken("quorum") {
+        return masters / 2;
+    }
+    masters / 2 + 1
 }
 
 /// Why a quorum can't be had.

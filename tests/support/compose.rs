@@ -29,6 +29,12 @@ pub fn pause(container: &str) -> Fault {
     Fault::undone_by(&["unpause", container])
 }
 
+/// Kills the container (`SIGKILL`); it starts again without its memory.
+pub fn kill(container: &str) -> Fault {
+    docker(&["kill", container]).unwrap();
+    Fault::undone_by(&["start", container])
+}
+
 /// Cuts the container off its network; see the module for what that looks like.
 pub fn cut(container: &str) -> Fault {
     let network = inspect(
