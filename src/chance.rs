@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     fn drawn() -> (f64, Option<[u8; 16]>, u64) {
-        (fraction(), identity(), Hashing::default().hash_one("a"))
+        (number(), identity(), Hashing::default().hash_one("a"))
     }
 
     #[test]
