@@ -78,7 +78,7 @@ impl BuildHasher for Hashing {
 mod tests {
     use super::*;
 
-    fn drawn() -> (f64, Option<[u8; 16]>, u64) {
+    fn drawn() -> (u64, Option<[u8; 16]>, u64) {
         (number(), identity(), Hashing::default().hash_one("a"))
     }
 
