@@ -8,7 +8,8 @@
 use std::time::Duration;
 
 use redquorum::core::{
-    AcquireRound, Drift, ExtendRound, Lease, Moment, Quorum, ReleaseRound, Terms, Ttl, Vote,
+    AcquireRound, Drift, ExtendRound, FenceRound, Lease, Moment, Quorum, ReleaseRound, Terms, Ttl,
+    Vote,
 };
 
 use super::link::Answer;
@@ -64,7 +65,7 @@ impl Ballot {
         }
     }
 
-    fn started(&self, elapsed: u8) -> Moment {
+    pub(crate) fn started(&self, elapsed: u8) -> Moment {
         match self.from_decision {
             true => NOW,
             false => ago(elapsed),
@@ -80,6 +81,39 @@ impl Ballot {
     ) -> AcquireRound {
         let started = self.started(elapsed);
         let mut round = AcquireRound::new(self.quorum, self.terms[client], started);
+        self.count(world, client, |master, vote| {
+            round.vote(master, vote, started);
+        });
+        round
+    }
+
+    /// The second part of a round that began at `started`, of which so much is
+    /// known at `now`.
+    pub(crate) fn fence(
+        &self,
+        started: Moment,
+        client: usize,
+        counts: &[(usize, u64)],
+        now: Moment,
+    ) -> FenceRound {
+        let round = FenceRound::new(self.quorum, self.terms[client], started, counts, now);
+        round.expect("a quorum has counted it")
+    }
+
+    /// The second part of a client's round that has not been decided. Masters
+    /// that knew its token, and those that were raised to it, are alike.
+    pub(crate) fn fence_begun<const N: usize>(
+        &self,
+        world: &World<N>,
+        client: usize,
+        elapsed: u8,
+    ) -> FenceRound {
+        let started = self.started(elapsed);
+        let me = &world.clients[client];
+        let token = me.fence(me.round).expect("it is being raised").value();
+        let know = votes(world, client).filter(|(_, vote)| *vote == Vote::Yes);
+        let counts: Vec<_> = know.map(|(master, _)| (master, token)).collect();
+        let mut round = self.fence(started, client, &counts, started);
         self.count(world, client, |master, vote| {
             round.vote(master, vote, started);
         });

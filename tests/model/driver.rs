@@ -90,7 +90,7 @@ impl<const N: usize> Step<'_, N> {
         self.link(client, master).requests.push(request);
     }
 
-    fn ask_all(&mut self, client: usize, kind: Kind, round: u8, extension: u8) {
+    pub(crate) fn ask_all(&mut self, client: usize, kind: Kind, round: u8, extension: u8) {
         self.world.forget_answers(client);
         self.send_to_all(
             client,
@@ -107,7 +107,7 @@ impl<const N: usize> Step<'_, N> {
         self.world.clients[client].phase = Phase::Idle;
     }
 
-    fn hold(&mut self, client: usize, left: u8, reseeding: bool) {
+    pub(crate) fn hold(&mut self, client: usize, left: u8, reseeding: bool) {
         self.world.clients[client].phase = Phase::Held { left, reseeding };
         if !reseeding {
             self.world.forget_answers(client);
@@ -115,13 +115,18 @@ impl<const N: usize> Step<'_, N> {
     }
 
     /// Whether the client waits for the answer to this request.
-    pub(crate) fn is_awaited(&self, client: usize, request: Request) -> bool {
+    pub(crate) fn is_awaited(&self, client: usize, master: usize, request: Request) -> bool {
         let me = &self.world.clients[client];
         if request.round != me.round {
             return false;
         }
         match (request.kind, me.phase) {
             (Kind::Take, Phase::Taking { .. }) => true,
+            // A master that knows the fencing token already is not waited for.
+            (Kind::Raise, Phase::Fencing { .. }) => !matches!(
+                self.world.columns[master].links[client].answer,
+                Answer::Counted(_)
+            ),
             (Kind::Extend, Phase::Extending { .. })
             | (
                 Kind::Extend,
@@ -145,7 +150,13 @@ impl<const N: usize> Step<'_, N> {
                 let mut round = self.ballot.acquire(&self.world, client, elapsed);
                 self.link(client, master).answer = Answer::Counted(voted);
                 round.vote(seat, voted.into(), NOW);
-                self.conclude_round(client, &round);
+                self.conclude_round(client, elapsed, &round);
+            }
+            Phase::Fencing { elapsed } => {
+                let mut round = self.ballot.fence_begun(&self.world, client, elapsed);
+                self.link(client, master).answer = Answer::Counted(voted);
+                round.vote(seat, voted.into(), NOW);
+                self.conclude_fence(client, &round);
             }
             Phase::Extending { left, elapsed } => {
                 let mut round = self.ballot.extend(&self.world, client, elapsed, left);
@@ -172,7 +183,13 @@ impl<const N: usize> Step<'_, N> {
                 let mut round = self.ballot.acquire(&self.world, client, elapsed);
                 round.close(NOW);
                 self.shows(Event::TimedOut);
-                self.conclude_round(client, &round);
+                self.conclude_round(client, elapsed, &round);
+            }
+            Phase::Fencing { elapsed } => {
+                let mut round = self.ballot.fence_begun(&self.world, client, elapsed);
+                round.close(NOW);
+                self.shows(Event::TimedOut);
+                self.conclude_fence(client, &round);
             }
             Phase::Extending { left, elapsed } => {
                 let mut round = self.ballot.extend(&self.world, client, elapsed, left);
@@ -188,9 +205,10 @@ impl<const N: usize> Step<'_, N> {
         }
     }
 
-    fn conclude_round(&mut self, client: usize, round: &AcquireRound) {
+    fn conclude_round(&mut self, client: usize, elapsed: u8, round: &AcquireRound) {
         match round.verdict() {
             AcquireVerdict::Pending => {}
+            AcquireVerdict::Won(lease) if self.setting.fenced => self.fence(client, elapsed, lease),
             AcquireVerdict::Won(lease) => {
                 self.shows([Event::GrantedA, Event::GrantedB][client]);
                 self.check_quorum(client);
@@ -288,7 +306,7 @@ impl<const N: usize> Step<'_, N> {
         (faults.crashes, faults.jumps) != (self.setting.crashes, self.setting.jumps)
     }
 
-    fn check_quorum(&mut self, client: usize) {
+    pub(crate) fn check_quorum(&mut self, client: usize) {
         if self.world.had(self.own_token(client)) < self.quorum() {
             self.breaks(Promise::OnQuorum);
         }
@@ -304,10 +322,14 @@ impl<const N: usize> Step<'_, N> {
         if request.kind == Kind::Take && vote == Vote::Yes {
             self.note_late_grant(client, request);
         }
-        let is_awaited = self.is_awaited(client, request);
-        let answer = &mut self.link(client, master).answer;
-        if is_awaited && *answer == Answer::None {
-            *answer = Answer::Sent(vote.into());
+        let is_awaited = self.is_awaited(client, master, request);
+        let count = self.world.columns[master].master.count;
+        let link = self.link(client, master);
+        if is_awaited && link.answer == Answer::None {
+            link.answer = Answer::Sent(vote.into());
+            if request.kind == Kind::Take && vote == Vote::Yes {
+                link.count = count;
+            }
         }
     }
 
@@ -315,6 +337,8 @@ impl<const N: usize> Step<'_, N> {
         let me = &self.world.clients[client];
         if request.round != me.round || !me.cares() {
             self.shows(Event::LateGrantReleased);
+        } else if matches!(me.phase, Phase::Fencing { .. }) {
+            self.shows(Event::LateGrantFenced);
         } else if me.validity() > 0 {
             self.shows(Event::LateGrantKept);
         }

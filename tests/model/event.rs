@@ -45,6 +45,10 @@ events! {
     Released: "a release is confirmed",
     NotHeld: "a release says that the lock was not held",
     ReleaseUnconfirmed: "a release stays unconfirmed",
+    SecondRound: "counters are raised in a second round",
+    SecondRoundLost: "a second round is lost",
+    LateGrantFenced: "a master grants in the second round",
+    CounterExpired: "a counter expires",
     ExpiredEarly: "a key expires early, by a jump of the clock",
 }
 

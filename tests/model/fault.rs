@@ -3,13 +3,27 @@
 use redquorum::core::Vote;
 
 use super::event::Event;
-use super::link::{Answer, Voted};
+use super::link::Answer;
 use super::promise::Promise;
 use super::request::{Kind, Request};
 use super::setting::Mutation;
 use super::step::Step;
+use super::world::World;
 
 impl<const N: usize> Step<'_, N> {
+    /// A tick passes everywhere.
+    pub(crate) fn tick(&mut self) {
+        let counters = |world: &World<N>| {
+            let masters = world.columns.iter().map(|column| column.master);
+            masters.filter(|master| master.count.is_some()).count()
+        };
+        let before = counters(&self.world);
+        self.world.tick(self.setting);
+        if counters(&self.world) < before {
+            self.shows(Event::CounterExpired);
+        }
+    }
+
     /// A request arrives, and is executed.
     pub(crate) fn execute(&mut self, client: usize, master: usize, index: usize) {
         let request = self.link(client, master).requests.remove(index);
@@ -32,17 +46,31 @@ impl<const N: usize> Step<'_, N> {
         let vote = column
             .master
             .execute(request.kind, token, ttl, &mut self.events);
-        let link = &mut column.links[client];
+        if vote == Vote::Yes && self.setting.fenced {
+            self.count(client, master, request);
+        }
+        let link = &mut self.world.columns[master].links[client];
         match request.kind {
             Kind::Release => link.released = link.released.max(request.round),
             Kind::Extend => link.forgot = false,
-            Kind::Take | Kind::Reseed => {}
+            Kind::Take | Kind::Reseed | Kind::Raise => {}
         }
         let is_over = request.round <= link.released;
         if request.kind != Kind::Release && vote == Vote::Yes && is_over {
             self.breaks(Promise::NothingAfterRelease);
         }
         self.admit(master, request, vote)
+    }
+
+    /// What is done to the counter along with the key.
+    fn count(&mut self, client: usize, master: usize, request: Request) {
+        let fence = self.world.clients[client].fence(request.round);
+        let this = &mut self.world.columns[master].master;
+        match (request.kind, fence) {
+            (Kind::Take, _) => this.count_grant(self.setting),
+            (Kind::Raise, Some(fence)) => this.raise(fence, self.setting),
+            _ => {}
+        }
     }
 
     /// A master in quarantine has no vote for an extension either: it may have
@@ -72,7 +100,7 @@ impl<const N: usize> Step<'_, N> {
             link.requests = Default::default();
             link.strays = Default::default();
             if awaited {
-                link.answer = Answer::Sent(Voted::Absent);
+                link.fail();
             }
         }
         let quarantine = self.setting.quarantine;
@@ -90,7 +118,7 @@ impl<const N: usize> Step<'_, N> {
         link.reconnect(kills, owes);
         let repeats = !link.requests.is_empty();
         if awaited || matches!(link.answer, Answer::Sent(_)) {
-            link.answer = Answer::Sent(Voted::Absent);
+            link.fail();
         }
         if took && kills {
             self.shows(Event::KilledTake);
@@ -112,6 +140,6 @@ impl<const N: usize> Step<'_, N> {
 
     fn awaits_any(&self, client: usize, master: usize) -> bool {
         let mut requests = self.world.columns[master].links[client].requests.iter();
-        requests.any(|request: Request| self.is_awaited(client, request))
+        requests.any(|request: Request| self.is_awaited(client, master, request))
     }
 }

@@ -2,6 +2,7 @@
 
 use redquorum::core::Vote;
 
+use super::count::Count;
 use super::request::{Kind, Queue};
 
 /// A connection, what may still come of the one before, and what became of the
@@ -13,6 +14,8 @@ pub(crate) struct Link {
     /// Requests of a lost connection that was not killed.
     pub(crate) strays: Queue,
     pub(crate) answer: Answer,
+    /// What the master has counted, if the answer says so.
+    pub(crate) count: Option<Count>,
     /// The master had the token of the client's round, and lost its memory.
     pub(crate) forgot: bool,
     /// The last round whose release was executed here.
@@ -69,6 +72,18 @@ impl Link {
     pub(crate) fn will_release(&self, mut is_same: impl FnMut(u8) -> bool) -> bool {
         let mut requests = self.requests.iter();
         requests.any(|request| request.kind == Kind::Release && is_same(request.round))
+    }
+
+    /// Whether a request to raise the counter for this round is on its way.
+    pub(crate) fn may_raise(&self, round: u8) -> bool {
+        let mut requests = self.requests.iter().chain(self.strays.iter());
+        requests.any(|request| request.kind == Kind::Raise && request.round == round)
+    }
+
+    /// The answer is that of a broken connection.
+    pub(crate) fn fail(&mut self) {
+        self.answer = Answer::Sent(Voted::Absent);
+        self.count = None;
     }
 
     /// Whether a stray may still set a key.

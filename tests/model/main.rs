@@ -7,13 +7,14 @@
 //! | file | noun |
 //! |---|---|
 //! | `setting.rs` | the bounds of an exploration, and how the protocol is broken |
-//! | `world.rs`, `master.rs`, `link.rs`, `request.rs`, `client.rs` | a state and its parts |
+//! | `world.rs`, `master.rs`, `link.rs`, `request.rs`, `client.rs`, `count.rs` | a state and its parts |
 //! | `protocol.rs`, `step.rs` | what can happen next, and one such step |
-//! | `driver.rs`, `ballot.rs` | what clients do, and the core's rounds in it |
+//! | `driver.rs`, `fencing.rs`, `ballot.rs` | what clients do, and the core's rounds in it |
 //! | `fault.rs` | what masters and connections do |
 //! | `promise.rs`, `event.rs` | what always holds, and what sometimes happens |
 //! | `exploration.rs` | runs the checker, and says what it found |
 //! | `holds.rs`, `mutations.rs`, `deep.rs` | the tests: what holds, what must not, more by command |
+//! | `fenced.rs` | all of these for fencing tokens |
 //! | `sound.rs` | the ways of saving states, held against doing without |
 //!
 //! What is in the state, and what is not:
@@ -31,11 +32,14 @@
 
 mod ballot;
 mod client;
+mod count;
 mod deep;
 mod driver;
 mod event;
 mod exploration;
 mod fault;
+mod fenced;
+mod fencing;
 mod holds;
 mod link;
 mod master;

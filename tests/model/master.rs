@@ -2,8 +2,10 @@
 
 use redquorum::core::Vote;
 
+use super::count::Count;
 use super::event::{Event, Events};
 use super::request::Kind;
+use super::setting::{Mutation, Setting};
 
 /// The value of a key: which client's which round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,6 +24,12 @@ pub(crate) struct Key {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Master {
     pub(crate) key: Option<Key>,
+    /// What its counter says, if there is one.
+    pub(crate) count: Option<Count>,
+    /// In how many ticks the counter expires; 0 is never.
+    pub(crate) count_left: u8,
+    /// By how many ticks its clock is behind the one that is furthest ahead.
+    pub(crate) behind: u8,
     /// For how many ticks it has no vote, since it lost its memory.
     pub(crate) young: u8,
     /// Its clock has jumped ahead; it does so once.
@@ -56,12 +64,41 @@ impl Master {
             _ if !self.holds(token) => return Vote::No,
             Kind::Extend => self.key = key,
             Kind::Release => self.key = None,
+            Kind::Raise => {}
         }
         Vote::Yes
     }
 
+    /// Counts a grant, as `take_fenced.lua` does.
+    pub(crate) fn count_grant(&mut self, setting: &Setting) {
+        let count = match self.count {
+            Some(count) => count.after(1),
+            None if setting.is(Mutation::NoSeed) => Count::unseeded(),
+            None => Count::seeded(self.behind),
+        };
+        self.keep(count, setting);
+    }
+
+    /// Raises the counter, as `raise.lua` does where the key has the token.
+    pub(crate) fn raise(&mut self, count: Count, setting: &Setting) {
+        if !self.knows(count) {
+            self.keep(count, setting);
+        }
+    }
+
+    fn keep(&mut self, count: Count, setting: &Setting) {
+        self.count = Some(count);
+        self.count_left = setting.counter_life;
+    }
+
+    /// Whether its count is at least that.
+    pub(crate) fn knows(&self, count: Count) -> bool {
+        self.count.is_some_and(|own| own.value() >= count.value())
+    }
+
     pub(crate) fn tick(&mut self) {
         self.age_key();
+        self.age_counter();
         self.young = self.young.saturating_sub(1);
     }
 
@@ -81,9 +118,20 @@ impl Master {
         }
     }
 
+    fn age_counter(&mut self) {
+        if self.count_left > 0 {
+            self.count_left -= 1;
+            if self.count_left == 0 {
+                self.count = None;
+            }
+        }
+    }
+
     /// It is up again at once, without its memory.
     pub(crate) fn crash(&mut self, quarantine: u8) {
         self.key = None;
+        self.count = None;
+        self.count_left = 0;
         self.young = quarantine;
     }
 }

@@ -20,15 +20,19 @@ pub(crate) enum Promise {
     /// others can have a quorum; and none says "not held" before the lease would
     /// have ended, if no memory was lost and no clock jumped.
     ReleaseToldRight,
+    /// S16: whoever becomes the owner has a fencing token that is greater than
+    /// that of every owner before.
+    TokensIncrease,
 }
 
 impl Promise {
-    pub(crate) const ALL: [Promise; 5] = [
+    pub(crate) const ALL: [Promise; 6] = [
         Promise::OneHolder,
         Promise::OnQuorum,
         Promise::NothingAfterRelease,
         Promise::NoOrphan,
         Promise::ReleaseToldRight,
+        Promise::TokensIncrease,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -38,6 +42,7 @@ impl Promise {
             Promise::NothingAfterRelease => "nothing renews after the release",
             Promise::NoOrphan => "no key is an orphan",
             Promise::ReleaseToldRight => "a release is told as it was",
+            Promise::TokensIncrease => "fencing tokens increase",
         }
     }
 }

@@ -94,7 +94,7 @@ impl<const N: usize> Protocol<N> {
     pub(crate) fn step(&self, world: &World<N>, action: Action) -> (World<N>, Events) {
         let mut step = Step::new(self, world);
         match action {
-            Action::Tick => step.world.tick(&self.setting),
+            Action::Tick => step.tick(),
             Action::Begin { client } => step.begin(client),
             Action::Execute {
                 client,
@@ -118,6 +118,12 @@ impl<const N: usize> Protocol<N> {
         step.end()
     }
 
+    /// Only the order of the tokens matters, and nobody will get one any more.
+    fn is_over(&self, world: &World<N>) -> bool {
+        let mut clients = world.clients.iter().zip(self.setting.rounds);
+        self.setting.is_about_tokens() && !clients.any(|(client, rounds)| client.may_win(rounds))
+    }
+
     /// Of masters that are alike, one is enough: what follows is the same. They
     /// are side by side.
     fn distinct_masters(&self, world: &World<N>) -> impl Iterator<Item = usize> {
@@ -136,7 +142,7 @@ impl<const N: usize> Protocol<N> {
                 actions.push(Action::Begin { client });
             }
             Phase::Idle => {}
-            Phase::Taking { .. } => {
+            Phase::Taking { .. } | Phase::Fencing { .. } => {
                 actions.extend([Action::TimeOut { client }, Action::Abandon { client }]);
             }
             Phase::Held { left, reseeding } => {
@@ -203,11 +209,11 @@ impl<const N: usize> Model for Protocol<N> {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World<N>> {
-        vec![World::new(&self.setting)]
+        World::all_new(&self.setting)
     }
 
     fn actions(&self, world: &World<N>, actions: &mut Vec<Action>) {
-        if world.broken.is_some() {
+        if world.broken.is_some() || self.is_over(world) {
             return;
         }
         actions.push(Action::Tick);
@@ -238,6 +244,9 @@ impl<const N: usize> Model for Protocol<N> {
             always(Promise::NoOrphan, |_, world| kept(world, Promise::NoOrphan)),
             always(Promise::ReleaseToldRight, |_, world| {
                 kept(world, Promise::ReleaseToldRight)
+            }),
+            always(Promise::TokensIncrease, |_, world| {
+                kept(world, Promise::TokensIncrease)
             }),
         ];
         let sometimes = |event: &Event| Property::sometimes(event.name(), event.condition());

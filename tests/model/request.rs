@@ -22,9 +22,21 @@ pub(crate) enum Kind {
     Reseed,
     /// Delete the key if its value is the token.
     Release,
+    /// Raise the counter to the round's fencing token if the key's value is the
+    /// token.
+    Raise,
 }
 
-const KINDS: [Kind; 4] = [Kind::Take, Kind::Extend, Kind::Reseed, Kind::Release];
+const KINDS: [Kind; 5] = [
+    Kind::Take,
+    Kind::Extend,
+    Kind::Reseed,
+    Kind::Release,
+    Kind::Raise,
+];
+
+/// How many rounds a client may begin.
+pub(crate) const MOST_ROUNDS: usize = 3;
 
 impl Request {
     pub(crate) fn release(round: u8) -> Self {
@@ -36,15 +48,15 @@ impl Request {
     }
 
     fn pack(self) -> u8 {
-        assert!(self.round < 8 && self.extension < 4);
-        0x80 | (self.round << 4) | (self.extension << 2) | self.kind as u8
+        assert!(usize::from(self.round) <= MOST_ROUNDS && self.extension < 4);
+        0x80 | (self.round << 5) | (self.extension << 3) | self.kind as u8
     }
 
     fn unpack(byte: u8) -> Self {
         Self {
-            kind: KINDS[usize::from(byte & 3)],
-            round: (byte >> 4) & 7,
-            extension: (byte >> 2) & 3,
+            kind: KINDS[usize::from(byte & 7)],
+            round: (byte >> 5) & 3,
+            extension: (byte >> 3) & 3,
         }
     }
 }

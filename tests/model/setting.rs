@@ -27,6 +27,16 @@ pub(crate) struct Setting {
     pub(crate) confirms: bool,
     /// Masters that lost the key are given it back after an extension.
     pub(crate) reseeds: bool,
+    /// Locks are fenced: masters count the grants, and the highest count is the
+    /// token (S16).
+    pub(crate) fenced: bool,
+    /// What the masters' counters may begin with, each on its own: none, or so
+    /// much more than another. All are older than the first round.
+    pub(crate) counters: &'static [Option<u8>],
+    /// In how many ticks a counter expires; 0 is never.
+    pub(crate) counter_life: u8,
+    /// How far the masters' clocks may be apart.
+    pub(crate) skew: u8,
     /// What is held to be always true.
     pub(crate) promises: &'static [Promise],
     /// What must be seen on the way.
@@ -60,6 +70,12 @@ pub(crate) enum Mutation {
     /// The quarantine is for acquisitions alone: a master that is given the key
     /// back meanwhile has a vote in the next extension.
     YoungExtends,
+    /// A fenced lock is held as soon as it is granted, whoever knows its token.
+    NoSecondRound,
+    /// Counters are raised to the token, and nobody waits for that.
+    SecondRoundUnawaited,
+    /// A counter that is not there begins at 0.
+    NoSeed,
 }
 
 impl Setting {
@@ -78,6 +94,10 @@ impl Setting {
             kills: true,
             confirms: false,
             reseeds: true,
+            fenced: false,
+            counters: &[None],
+            counter_life: 0,
+            skew: 0,
             promises: &Promise::ALL,
             expects: &[Event::GrantedA, Event::GrantedB],
             mutation: None,
@@ -96,6 +116,11 @@ impl Setting {
 
     pub(crate) fn unordered(&self) -> bool {
         self.is(Mutation::Unordered) || self.is(Mutation::OneTokenUnordered)
+    }
+
+    /// Nothing is looked at but the order of the fencing tokens.
+    pub(crate) fn is_about_tokens(&self) -> bool {
+        self.promises == [Promise::TokensIncrease]
     }
 
     /// Elapsed ticks beyond this make no difference: nothing can be won.

@@ -10,7 +10,10 @@ use redquorum::core::{
 use stateright::Model;
 
 use super::ballot::{Ballot, NOW, ago, millis};
+use super::client::{NO_FENCES, Phase};
+use super::count::Count;
 use super::link::{Answer, Voted};
+use super::promise::Promise;
 use super::protocol::Protocol;
 use super::request::Queue;
 use super::setting::Setting;
@@ -125,7 +128,46 @@ fn releases_begun_anew_are_those_that_were_kept() {
     assert!(compared > 20, "{compared}");
 }
 
-fn reachable(setting: Setting) -> HashSet<World<MASTERS>> {
+/// What masters may have counted that granted a round: 0 if one did not.
+fn all_grants() -> impl Iterator<Item = Vec<(usize, u64)>> {
+    (0..3_u64.pow(MASTERS as u32)).filter_map(|number| {
+        let count = |master: usize| number / 3_u64.pow(master as u32) % 3;
+        let grants = (0..MASTERS).map(|master| (master, count(master)));
+        let grants: Vec<_> = grants.filter(|(_, count)| *count > 0).collect();
+        (!grants.is_empty()).then_some(grants)
+    })
+}
+
+#[test]
+fn second_rounds_begun_anew_are_those_that_were_kept() {
+    let ballot = Ballot::new(MASTERS, &setting());
+    let mut compared = 0;
+    for grants in all_grants() {
+        for_all_counts(|counts, elapsed| {
+            let begun = counts.first().map_or(0, |(_, _, at)| *at);
+            let mut round = ballot.fence(ago(elapsed), 0, &grants, ago(elapsed - begun));
+            let knows = |master| grants.contains(&(master, round.token()));
+            if counts.iter().any(|(master, _, _)| knows(*master)) {
+                return;
+            }
+            let known = (0..MASTERS).filter(|master| knows(*master));
+            let known = known.map(|master| (master, Voted::Yes, 0));
+            let mut world = kept(&known.chain(counts.iter().copied()).collect::<Vec<_>>());
+            world.clients[0].round = 1;
+            world.clients[0].set_fence(1, Count::of(round.token()));
+            for (master, voted, at) in counts {
+                round.vote(*master, Vote::from(*voted), ago(elapsed - at));
+            }
+            if round.verdict() == AcquireVerdict::Pending {
+                assert_eq!(ballot.fence_begun(&world, 0, elapsed), round);
+                compared += 1;
+            }
+        });
+    }
+    assert!(compared > 100, "{compared}");
+}
+
+fn reachable<const N: usize>(setting: Setting) -> HashSet<World<N>> {
     let protocol = Protocol::new(setting);
     let mut next = protocol.init_states();
     let mut reached: HashSet<_> = next.iter().copied().collect();
@@ -189,5 +231,41 @@ fn when_idle_requests_are_executed_makes_no_difference() {
             .map(without_requests)
             .collect::<HashSet<_>>()
     };
+    assert_eq!(seen(all), seen(saved));
+}
+
+/// The same for second rounds, and for what nobody looks at who looks at tokens.
+#[test]
+fn what_is_left_out_of_fenced_rounds_makes_no_difference() {
+    let fenced = |prunes| Setting {
+        fenced: true,
+        counters: &[Some(0), Some(1)],
+        promises: &[Promise::TokensIncrease],
+        prunes,
+        ..small()
+    };
+    let looked_at = |mut world: World<2>| {
+        for link in world
+            .columns
+            .iter_mut()
+            .flat_map(|column| &mut column.links)
+        {
+            link.requests = Queue::EMPTY;
+            link.released = 0;
+            link.forgot = false;
+        }
+        for client in &mut world.clients {
+            client.fences = NO_FENCES;
+            if let Phase::Held { left, .. } = &mut client.phase {
+                *left = 0;
+            }
+        }
+        world.compact_counts(0);
+        world.columns.sort_unstable();
+        world
+    };
+    let seen = |worlds: HashSet<_>| worlds.into_iter().map(looked_at).collect::<HashSet<_>>();
+    let (all, saved) = (reachable(fenced(false)), reachable(fenced(true)));
+    assert!(all.len() > saved.len());
     assert_eq!(seen(all), seen(saved));
 }

@@ -35,6 +35,11 @@ impl<'a, const N: usize> Step<'a, N> {
             return (World::breaking(promise), self.events);
         }
         self.drop_idle_requests();
+        if self.setting.fenced {
+            self.forget_fences();
+            self.forget_what_nobody_looks_at();
+            self.world.compact_counts(self.setting.skew);
+        }
         if self.setting.symmetry {
             self.world.columns.sort_unstable();
         }
@@ -122,14 +127,34 @@ impl<'a, const N: usize> Step<'a, N> {
         }
     }
 
+    fn has_token(&self, client: usize, master: usize, request: Request) -> bool {
+        let token = self.token(client, request.round);
+        self.world.columns[master].master.holds(token)
+    }
+
+    /// Whether the counter is as high as the request wants it, and stays so for as
+    /// long as the token is there.
+    fn is_raised(&self, client: usize, master: usize, request: Request) -> bool {
+        let this = self.world.columns[master].master;
+        let stays = this.count_left == 0
+            || this.key.is_some_and(|key| this.count_left >= key.left)
+                && self.setting.extensions == [0, 0];
+        let fence = self.world.clients[client].fence(request.round);
+        stays && fence.is_some_and(|fence| this.knows(fence))
+    }
+
     /// The token is not there, and can't come back: what might set it came
-    /// before on the same connection.
+    /// before on the same connection. Or the counter is high enough: while the
+    /// token is there, it stays so.
     fn is_idle(&self, client: usize, master: usize, request: Request) -> bool {
         let column = &self.world.columns[master];
-        let token = self.token(client, request.round);
-        matches!(request.kind, Kind::Extend | Kind::Release)
-            && !column.master.holds(token)
-            && !column.links[client].may_stray()
-            && !self.is_awaited(client, request)
+        let is_done = match request.kind {
+            Kind::Extend | Kind::Release => !self.has_token(client, master, request),
+            Kind::Raise => {
+                !self.has_token(client, master, request) || self.is_raised(client, master, request)
+            }
+            Kind::Take | Kind::Reseed => false,
+        };
+        is_done && !column.links[client].may_stray() && !self.is_awaited(client, master, request)
     }
 }
