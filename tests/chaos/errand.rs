@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redquorum::{Guard, LockError, Redlock, Request, Wait};
+use redquorum::{LeaseHandle, LockError, Redlock, Request, Wait};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -13,6 +13,7 @@ use crate::PREFIX;
 use crate::clock;
 use crate::dice::Dice;
 use crate::hold::Hold;
+use crate::owned::Owned;
 use crate::protocol::{Asked, End, Report, Why};
 use crate::rule::Rule;
 use crate::section::Section;
@@ -118,7 +119,7 @@ impl Errands {
         if let Some((guard, hold)) = self.take(resource, request, wait, false).await {
             self.section(resource).run(&guard.lease()).await;
             hold.end(End::Released);
-            let _ = guard.release().await;
+            guard.release().await;
         }
     }
 
@@ -128,7 +129,7 @@ impl Errands {
         if let Some((guard, hold)) = taken {
             self.section(resource).run(&guard.lease()).await;
             hold.end(End::Released);
-            let _ = guard.release().await;
+            guard.release().await;
         }
     }
 
@@ -148,7 +149,7 @@ impl Errands {
             hold.look(|| guard.remaining());
         }
         hold.end(End::Released);
-        let _ = guard.release().await;
+        guard.release().await;
     }
 
     async fn hold(&mut self, resource: usize) {
@@ -156,18 +157,21 @@ impl Errands {
         let (asked, section) = (ask(wait), self.section(resource));
         let (holds, length) = (self.holds.clone(), self.dice.millis(50..1_200));
         let request = self.request(resource).wait(wait);
-        let held = request.hold(|lease| async move {
-            let token = lease.token().to_owned();
-            let Some(hold) =
-                Hold::begin(&holds, resource, token, asked, true, || lease.remaining())
-            else {
+        let section = |lease: LeaseHandle| async move {
+            let owner = (lease.token().to_owned(), lease.fencing_token());
+            let left = || lease.remaining();
+            let Some(hold) = Hold::begin(&holds, resource, owner, asked, true, left) else {
                 return;
             };
             section.run(&lease).await;
             hold.keep(&lease, length).await;
             hold.end(End::Released);
-        });
-        if let Err(redquorum::HoldError::Lock(refused)) = held.await {
+        };
+        let held = match self.dice.below(2) {
+            0 => request.hold(section).await,
+            _ => request.fenced().hold(section).await,
+        };
+        if let Err(redquorum::HoldError::Lock(refused)) = held {
             tell_refusal(asked, &refused);
         }
     }
@@ -205,7 +209,7 @@ impl Errands {
         match timeout(patience, self.take(resource, request, wait, false)).await {
             Ok(Some((guard, hold))) => {
                 hold.end(End::Released);
-                let _ = guard.release().await;
+                guard.release().await;
             }
             Ok(None) => {}
             Err(_) => tell(&Report::Refused {
@@ -230,18 +234,19 @@ impl Errands {
     }
 
     async fn take(
-        &self,
+        &mut self,
         resource: usize,
         request: Request,
         wait: Wait,
         renews: bool,
-    ) -> Option<(Guard, Hold)> {
+    ) -> Option<(Owned, Hold)> {
         let asked = ask(wait);
-        match request.wait(wait).await {
+        let fenced = self.dice.below(2) == 0;
+        match Owned::ask(request.wait(wait), fenced).await {
             Ok(guard) => {
-                let token = guard.token().to_owned();
+                let owner = (guard.token().to_owned(), guard.fence());
                 let left = || guard.remaining();
-                let hold = Hold::begin(&self.holds, resource, token, asked, renews, left)?;
+                let hold = Hold::begin(&self.holds, resource, owner, asked, renews, left)?;
                 Some((guard, hold))
             }
             Err(refused) => {

@@ -28,7 +28,7 @@ impl Hold {
     pub fn begin(
         numbers: &AtomicU64,
         resource: usize,
-        token: String,
+        (token, fence): (String, Option<u64>),
         asked: Asked,
         renews: bool,
         remaining: impl FnOnce() -> Duration,
@@ -39,7 +39,7 @@ impl Hold {
             hold: number,
             resource,
             token,
-            fence: None,
+            fence,
             asked,
             at,
             until,

@@ -12,7 +12,7 @@
 //! | `nemesis.rs`, `master.rs`, `fault.rs` | what is broken when; how; the record of it |
 //! | `crew.rs`, `protocol.rs` | worker processes as their parent sees them; what is said |
 //! | `worker.rs`, `errand.rs` | a worker process: this program, executed again; what its tasks do |
-//! | `hold.rs`, `section.rs` | a lock that a task has; what it does under it |
+//! | `owned.rs`, `hold.rs`, `section.rs` | a lock that a task has, fenced or not; how it is told; what is done under it |
 //! | `history.rs`, `ledger.rs` | what happened; who had which lock when: the checker |
 //! | `summary.rs`, `timeline.rs` | what is printed; what is drawn |
 //! | `rule.rs` | the rules that can be switched off |
@@ -31,6 +31,7 @@ mod ledger;
 mod master;
 mod nemesis;
 mod options;
+mod owned;
 mod protocol;
 mod rule;
 mod run;

@@ -75,6 +75,9 @@ impl<const N: usize> Step<'_, N> {
         if last.is_some_and(|last| last.value() >= token.value()) {
             self.breaks(Promise::TokensIncrease);
         }
+        if last == Some(token) {
+            self.breaks(Promise::TokensDiffer);
+        }
         self.shows([Event::GrantedA, Event::GrantedB][client]);
         self.check_quorum(client);
         self.hold(client, ticks(lease.validity(NOW)), false);

@@ -23,16 +23,19 @@ pub(crate) enum Promise {
     /// S16: whoever becomes the owner has a fencing token that is greater than
     /// that of every owner before.
     TokensIncrease,
+    /// No two owners, one after the other or at once, have the same fencing token.
+    TokensDiffer,
 }
 
 impl Promise {
-    pub(crate) const ALL: [Promise; 6] = [
+    pub(crate) const ALL: [Promise; 7] = [
         Promise::OneHolder,
         Promise::OnQuorum,
         Promise::NothingAfterRelease,
         Promise::NoOrphan,
         Promise::ReleaseToldRight,
         Promise::TokensIncrease,
+        Promise::TokensDiffer,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -43,6 +46,7 @@ impl Promise {
             Promise::NoOrphan => "no key is an orphan",
             Promise::ReleaseToldRight => "a release is told as it was",
             Promise::TokensIncrease => "fencing tokens increase",
+            Promise::TokensDiffer => "fencing tokens differ",
         }
     }
 }

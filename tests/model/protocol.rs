@@ -248,6 +248,9 @@ impl<const N: usize> Model for Protocol<N> {
             always(Promise::TokensIncrease, |_, world| {
                 kept(world, Promise::TokensIncrease)
             }),
+            always(Promise::TokensDiffer, |_, world| {
+                kept(world, Promise::TokensDiffer)
+            }),
         ];
         let sometimes = |event: &Event| Property::sometimes(event.name(), event.condition());
         properties.extend(self.setting.expects.iter().map(sometimes));

@@ -118,9 +118,11 @@ impl Setting {
         self.is(Mutation::Unordered) || self.is(Mutation::OneTokenUnordered)
     }
 
-    /// Nothing is looked at but the order of the fencing tokens.
+    /// Nothing is looked at but the fencing tokens.
     pub(crate) fn is_about_tokens(&self) -> bool {
-        self.promises == [Promise::TokensIncrease]
+        use Promise::{TokensDiffer, TokensIncrease};
+        let mut promises = self.promises.iter();
+        promises.all(|promise| matches!(promise, TokensIncrease | TokensDiffer))
     }
 
     /// Elapsed ticks beyond this make no difference: nothing can be won.
