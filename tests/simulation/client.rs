@@ -9,14 +9,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redquorum::simulation::{Connecting, Connector, Stream};
+use redquorum::simulation::Connector;
 use redquorum::{
     ExtendError, Fault, Guard, HoldError, LeaseHandle, LockError, Redlock, ReleaseError,
     RoundReport, Wait,
 };
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::{sleep, timeout};
-use turmoil::net::TcpStream;
 
 use super::cancelled::Cancelled;
 use super::dice::Dice;
@@ -35,24 +34,11 @@ pub(crate) fn name(client: usize) -> String {
     format!("c{client}")
 }
 
-/// Connections over the simulated network.
-struct Network;
-
-impl Connector for Network {
-    fn connect(&self, address: &str) -> Connecting {
-        let address = address.to_owned();
-        Box::pin(async move {
-            let stream = TcpStream::connect(address).await?;
-            Ok(Box::new(stream) as Box<dyn Stream>)
-        })
-    }
-}
-
-fn redlock(world: &World) -> Redlock {
+fn redlock(world: &World, client: usize) -> Redlock {
     let setting = &world.setting;
     let masters = 0..setting.masters;
     let urls = masters.map(|master| format!("redis://{}:{PORT}", Master::name(master)));
-    let network: Arc<dyn Connector> = Arc::new(Network);
+    let network: Arc<dyn Connector> = Arc::new(world.networks[client].clone());
     let mut builder = Redlock::builder()
         .simulated_masters(urls, &network)
         .ttl(setting.ttls[0])
@@ -68,7 +54,7 @@ fn redlock(world: &World) -> Redlock {
 
 /// All that a client does; it ends when the run is over.
 pub(crate) async fn run(world: Rc<World>, client: usize) -> turmoil::Result {
-    let redlock = redlock(&world);
+    let redlock = redlock(&world, client);
     let life = world.begins(client);
     let watching = spawn_local(watch(world.clone(), client));
     let workers: Vec<JoinHandle<()>> = (0..world.setting.workers)

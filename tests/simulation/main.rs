@@ -12,6 +12,7 @@ mod journal;
 mod ledger;
 mod master;
 mod nemesis;
+mod network;
 mod run;
 mod script;
 mod server;
@@ -73,7 +74,7 @@ fn all_promises_hold_whatever_fails() {
 
 #[test]
 fn a_seed_replays_exactly() {
-    for seed in 0..20 {
+    for seed in 0..30 {
         let [first, second] = [(); 2].map(|()| run::run(seed, Planted::Nothing, true));
         let pairs = first.log.iter().zip(&second.log);
         for (before, after) in pairs {

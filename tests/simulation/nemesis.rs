@@ -189,8 +189,8 @@ impl Nemesis {
     fn crash(&mut self, now: Duration, sim: &mut Sim<'_>) {
         let client = self.dice.index(self.world.setting.clients);
         if self.crashed.insert(client) {
+            self.world.crashes(client);
             sim.crash(&*client::name(client));
-            self.world.crashed(client);
             self.memory_was_lost = true;
             let down = self.dice.millis(1, 1000);
             self.ends.push((now + down, End::Begin(client)));

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::frame::Reply;
 use super::journal::{Journal, What};
 use super::ledger::{Ledger, now};
+use super::network::Network;
 use super::script;
 use super::setting::Setting;
 use super::sightings::Sightings;
@@ -19,6 +20,8 @@ const RELEASE: &str = include_str!("../../src/master/scripts/release.lua");
 const WOKEN: Duration = Duration::from_millis(20);
 
 pub(crate) struct World {
+    /// Of each client.
+    pub(crate) networks: Vec<Network>,
     pub(crate) setting: Setting,
     pub(crate) journal: RefCell<Journal>,
     pub(crate) ledger: Rc<RefCell<Ledger>>,
@@ -59,6 +62,7 @@ enum Kind {
 impl World {
     pub(crate) fn new(setting: Setting, whole: bool) -> Rc<Self> {
         Rc::new(Self {
+            networks: (0..setting.clients).map(|_| Network::default()).collect(),
             setting,
             journal: RefCell::new(Journal::new(whole)),
             ledger: Rc::default(),
@@ -84,8 +88,9 @@ impl World {
         *begun - 1
     }
 
-    /// A client's process has ended.
-    pub(crate) fn crashed(&self, client: usize) {
+    /// A client's process ends.
+    pub(crate) fn crashes(&self, client: usize) {
+        self.networks[client].vanish();
         let mut under_way = self.under_way.borrow_mut();
         under_way.retain(|(of, _), _| *of != client);
     }

@@ -1,9 +1,9 @@
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use super::Timeouts;
@@ -31,10 +31,9 @@ pub(super) struct Link {
     pub(super) errand: Notify,
     /// The master was closed.
     closing: Notify,
-    state: watch::Sender<State>,
-    /// The state has changed. (A watch wakes those who wait in a random order, which
-    /// no seed determines.)
-    changed: Notify,
+    state: RwLock<State>,
+    /// The state has changed.
+    news: Notify,
     /// What waits for the first connection.
     deferred: Mutex<Vec<Deferred>>,
     kept: AtomicBool,
@@ -112,8 +111,8 @@ impl Link {
             breakage: Notify::new(),
             errand: Notify::new(),
             closing: Notify::new(),
-            state: watch::Sender::new(State::Connecting),
-            changed: Notify::new(),
+            state: RwLock::new(State::Connecting),
+            news: Notify::new(),
             deferred: Mutex::default(),
             kept: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -126,13 +125,19 @@ impl Link {
         }
     }
 
-    pub(super) fn state(&self) -> watch::Ref<'_, State> {
-        self.state.borrow()
+    pub(super) fn state(&self) -> RwLockReadGuard<'_, State> {
+        let state = self.state.read();
+        state.unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     pub(super) fn set(&self, state: State) {
-        self.state.send_replace(state);
-        self.changed.notify_waiters();
+        self.change(|current| *current = state);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let state = self.state.write();
+        change(&mut state.unwrap_or_else(|poisoned| poisoned.into_inner()));
+        self.news.notify_waiters();
     }
 
     pub(super) fn is_kept(&self) -> bool {
@@ -201,26 +206,24 @@ impl Link {
     /// others through. None can come between, since they would have to borrow
     /// the state.
     pub(super) fn come_up(&self, session: Session, mut send: impl FnMut(&Session, Deferred)) {
-        self.state.send_modify(|state| {
+        self.change(|state| {
             for deferred in mem::take(&mut *lock(&self.deferred)) {
                 send(&session, deferred);
             }
             *state = State::Up(session);
         });
-        self.changed.notify_waiters();
     }
 
     /// There is no connection, for this reason.
     pub(super) fn go_down(&self, cause: Arc<str>) {
         *lock(&self.trouble) = Some(cause.clone());
-        self.state.send_modify(|state| {
+        self.change(|state| {
             *state = State::Down { cause };
             for deferred in mem::take(&mut *lock(&self.deferred)) {
                 // Nobody may wait for it any more.
                 let _ = deferred.answer.send(Err(state.fault()));
             }
         });
-        self.changed.notify_waiters();
     }
 
     /// Why the last connection was lost, or could not be made.
@@ -231,11 +234,11 @@ impl Link {
     /// Waits until it is known whether there is a connection.
     pub(super) async fn decided(&self) {
         loop {
-            let changed = self.changed.notified();
+            let news = self.news.notified();
             if !matches!(*self.state(), State::Connecting) {
                 return;
             }
-            changed.await;
+            news.await;
         }
     }
 
