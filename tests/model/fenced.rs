@@ -119,18 +119,6 @@ fn s16_no_seed_for_a_counter_that_expired() {
     explore::<3>(setting).breaks(Promise::TokensIncrease, 12);
 }
 
-/// Found by this model: where a clock jumps past the lease, the second owner may be
-/// told so before the first, who then has the lesser token.
-#[test]
-fn s16_two_owners_at_once() {
-    let setting = Setting {
-        jumps: 1,
-        counters: APART,
-        ..broken("S16: two owners by a clock that jumps")
-    };
-    explore::<3>(setting).breaks(Promise::TokensIncrease, 11);
-}
-
 #[test]
 #[ignore = "deep"]
 fn s16_deep_clocks_apart_by_less_than_the_quarantine() {
@@ -246,29 +234,29 @@ fn s16_deep_an_extension_and_counters_that_expire() {
     explore::<3>(setting).holds();
 }
 
+/// Found by this model: where a clock jumps past the lease, the second owner may be
+/// told so before the first, who then has the lesser token.
 #[test]
 #[ignore = "deep"]
-fn s16_deep_two_owners_by_one_clock_have_different_tokens() {
+fn s16_deep_two_owners_at_once_in_another_order() {
+    let setting = Setting {
+        jumps: 1,
+        counters: APART,
+        ..broken("S16: a clock jumps")
+    };
+    explore::<3>(setting).breaks(Promise::TokensIncrease, 11);
+}
+
+/// Found by this model: a master that grants late, and has counted more for it than
+/// the token, says yes to the token all the same.
+#[test]
+#[ignore = "deep"]
+fn s16_deep_two_owners_at_once_with_one_token() {
     let setting = Setting {
         jumps: 1,
         counters: APART,
         promises: &[Promise::TokensDiffer],
-        expects: &[GrantedA, GrantedB, SecondRound, ExpiredEarly],
-        ..fenced("S16: a clock jumps, tokens differ")
+        ..broken("S16: a clock jumps, one token")
     };
-    explore::<3>(setting).holds();
-}
-
-/// Found by this model: a master that grants late says yes to the token, whatever
-/// it has counted for others meanwhile.
-#[test]
-#[ignore = "deep"]
-fn s16_deep_two_owners_by_two_clocks_have_one_token() {
-    let setting = Setting {
-        jumps: 2,
-        counters: APART,
-        promises: &[Promise::TokensDiffer],
-        ..broken("S16: two clocks jump")
-    };
-    explore::<3>(setting).breaks(Promise::TokensDiffer, 15);
+    explore::<3>(setting).breaks(Promise::TokensDiffer, 16);
 }
