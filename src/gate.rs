@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::chance::KeyMap;
 use crate::core::{MasterSet, Quorum};
+use crate::lock::lock;
 use crate::master::Listener;
 use crate::rivalry::Rivalry;
 
@@ -273,12 +274,6 @@ impl Drop for Place {
         }
         self.gates.count.store(open.len(), Ordering::Release);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]

@@ -96,6 +96,8 @@ mod hold;
 #[cfg(feature = "redis")]
 mod keeper;
 #[cfg(feature = "redis")]
+mod lock;
+#[cfg(feature = "redis")]
 mod loss;
 #[cfg(feature = "redis")]
 mod master;

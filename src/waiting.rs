@@ -19,6 +19,7 @@ use crate::claim::Claim;
 use crate::core::{Backoff, MasterSet, Vote};
 use crate::fanout::{Fanout, within};
 use crate::gate::{Gate, Wish, Wishing};
+use crate::lock::lock;
 use crate::master::{Action, Command};
 use crate::masters::Masters;
 use crate::token::Token;
@@ -302,10 +303,4 @@ fn only(master: usize) -> MasterSet {
     let mut set = MasterSet::EMPTY;
     set.insert(master);
     set
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }

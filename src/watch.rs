@@ -1,11 +1,12 @@
 //! The locks whose holders want to hear of it when masters lose the key.
 
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::Notify;
 
 use crate::chance::KeyMap;
 use crate::core::MasterSet;
+use crate::lock::lock;
 use crate::master::Listener;
 
 /// Those who watch one key: several for a moment, when it is taken again after a
@@ -194,12 +195,6 @@ impl Drop for Watch {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 //! of masters.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use super::{Action, Answer, Ask, Fault, Sent};
 use crate::clock::Clock;
 use crate::core::{Evidence, Moment, Quarantine, Ttl};
+use crate::lock::lock;
 
 /// How one coordinator admits its masters.
 #[derive(Clone)]
@@ -162,12 +163,6 @@ impl Voters {
             false => Err(voter.address.clone()),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::Timeouts;
 use super::admission::Register;
 use super::connection::Route;
 use super::session::{Origin, Session};
+use crate::lock::lock;
 use crate::master::{
     Action, Admissions, Command, Fault, Notices, Owed, OwedReleases, Pending, Reply,
 };
@@ -317,10 +318,4 @@ impl Drop for Kept {
 fn far_off(now: Instant, delay: Duration) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
     now + delay.min(CENTURY)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
