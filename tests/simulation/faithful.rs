@@ -258,12 +258,22 @@ impl Pair {
         1_000_000 + self.began.elapsed().as_millis() as u64
     }
 
+    /// A key that is over is found when it is looked for, if not before: in both, or
+    /// only one of them tells of it.
+    async fn look_for_keys_that_are_over(&mut self) {
+        for key in KEYS {
+            self.both(&Step {
+                connection: CONNECTIONS - 1,
+                words: words(&["GET", key]),
+                then_waits: false,
+            })
+            .await;
+        }
+    }
+
     /// What both have told each connection.
     async fn pushes(&mut self) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
-        // A key that is over is found when it is looked for, if not before.
-        for key in KEYS {
-            self.connections[0].ask(&words(&["EXISTS", key])).await;
-        }
+        self.look_for_keys_that_are_over().await;
         let mut real = Vec::new();
         let mut simulated = Vec::new();
         for (connection, client) in self.connections.iter_mut().zip(&self.clients) {

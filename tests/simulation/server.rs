@@ -162,11 +162,12 @@ impl Server {
     }
 
     fn set(&mut self, call: Call, key: &[u8], value: &[u8], options: &[Vec<u8>]) -> Reply {
-        self.expire_key(key, call);
+        // What it can't understand never gets as far as to look for the key.
         let options = match SetOptions::parse(options) {
             Ok(options) => options,
             Err(reply) => return reply,
         };
+        self.expire_key(key, call);
         let taken = self.store.get(key, call.now).is_some();
         if options.if_absent && taken && !self.options.ignores_nx {
             return Reply::Nil;
@@ -193,10 +194,10 @@ impl Server {
     }
 
     fn pexpire(&mut self, call: Call, key: &[u8], millis: &[u8]) -> Reply {
-        self.expire_key(key, call);
         let Some(millis) = number(millis) else {
             return not_a_number();
         };
+        self.expire_key(key, call);
         let Some(entry) = self.store.get(key, call.now).cloned() else {
             return Reply::Int(0);
         };
