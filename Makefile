@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test model mutants simulate chaos test-compose lint docs features bench bench-life ci
+.PHONY: help demo test interop model mutants simulate chaos test-compose lint docs features bench bench-life ci
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -11,6 +11,10 @@ demo: ## Show the library at work on five local masters
 test: ## Run the tests on local masters
 	@scripts/need redis-server cc
 	cargo test
+
+interop: ## Run the tests against other libraries on the same masters
+	@scripts/need redis-server cc
+	cargo test -p redquorum-benches
 
 model: ## Explore the model of the protocol in depth
 	cargo test --release --test model deep -- --ignored --nocapture --test-threads=1
@@ -36,7 +40,7 @@ test-compose: ## Run the tests on masters in containers, with faults of the netw
 lint: ## Check the format, and run clippy on everything
 	@scripts/need cc openssl
 	cargo fmt --check
-	cargo clippy --all-targets --all-features -- -D warnings
+	cargo clippy --workspace --all-targets --all-features -- -D warnings
 
 docs: ## Build the documentation; a warning is an error
 	@scripts/need cc openssl
@@ -48,11 +52,11 @@ features: ## Compile with each feature alone, and check the oldest Rust
 
 bench: ## Run the benchmarks on local masters
 	@scripts/need redis-server cc
-	cargo bench --bench throughput --bench contention
+	cargo bench -p redquorum-benches --bench throughput --bench contention
 
 bench-life: ## Measure waiting, keeping and losing on local masters (8 minutes)
 	@scripts/need redis-server cc
-	cargo bench --bench contention
+	cargo bench -p redquorum-benches --bench contention
 	REDQUORUM_RACES=100000 cargo test --release --test leases --test deleted --test many_leases -- \
 		--include-ignored --nocapture --test-threads=1
 

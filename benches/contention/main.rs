@@ -1,7 +1,7 @@
 //! Waiting for a busy lock on five real masters, beside rslock.
 //!
-//! `cargo bench --bench contention`, or `make bench`. Single rows, quickly:
-//! `cargo bench --bench contention -- 3 4 --seconds 2 --turns 3 --only redquorum`;
+//! `cargo bench -p redquorum-benches --bench contention`, or `make bench`. Single rows, quickly:
+//! `cargo bench -p redquorum-benches --bench contention -- 3 4 --seconds 2 --turns 3 --only redquorum`;
 //! `--help` lists the options.
 //!
 //! | row | what contends | what counts |

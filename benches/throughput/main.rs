@@ -1,8 +1,8 @@
 //! Acquire and release on five real masters, beside the floor: the redis crate
-//! alone; and fenced, beside unfenced. Both run in turns in one process, so that the machine's noise hits
-//! them alike; the ratio is the median over the turns.
+//! alone; and fenced, beside unfenced. All run in turns in one process, so that the
+//! machine's noise hits them alike; the ratio is the median over the turns.
 //!
-//! `cargo bench --bench throughput`, or `make bench`.
+//! `cargo bench -p redquorum-benches --bench throughput`, or `make bench`.
 
 mod floor;
 #[path = "../../tests/support/mod.rs"]

@@ -1,6 +1,7 @@
 //! Other Redlock libraries on the same masters and resources: the key is the
 //! resource, and the value is the owner's token.
 
+#[path = "../../tests/support/mod.rs"]
 mod support;
 
 use std::time::Duration;
