@@ -30,7 +30,7 @@ pub(crate) enum Action {
     Take(Ttl),
     /// The same, and count that: the answer is the count.
     TakeFenced(Ask),
-    /// Raise the count, if the key's value is the token, to at least this.
+    /// Raise the count, if the key's value is the token, to this: no if it is higher.
     Raise {
         /// To what.
         count: u64,

@@ -327,7 +327,9 @@ impl Memory {
                 }
             }
             Action::Check => {}
-            Action::Raise { count, life } => self.raise(&command.counter(), count, life, now),
+            Action::Raise { count, life } => {
+                return self.raise(&command.counter(), count, life, now);
+            }
             Action::Release => {
                 self.keys.remove(&*command.key);
             }
@@ -353,13 +355,15 @@ impl Memory {
         count
     }
 
-    fn raise(&mut self, counter: &[u8], count: u64, life: Ttl, now: Instant) {
-        if self
-            .counted(counter, now)
-            .is_none_or(|before| before < count)
-        {
+    fn raise(&mut self, counter: &[u8], count: u64, life: Ttl, now: Instant) -> Answer {
+        let before = self.counted(counter, now).unwrap_or(0);
+        if before > count {
+            return Answer::No;
+        }
+        if before < count {
             self.set(counter, count.to_string(), life, now);
         }
+        Answer::Yes
     }
 
     fn counted(&self, counter: &[u8], now: Instant) -> Option<u64> {

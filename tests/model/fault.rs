@@ -43,11 +43,11 @@ impl<const N: usize> Step<'_, N> {
         let token = self.token(client, request.round);
         let ttl = self.setting.ttl[client];
         let column = &mut self.world.columns[master];
-        let vote = column
+        let mut vote = column
             .master
             .execute(request.kind, token, ttl, &mut self.events);
         if vote == Vote::Yes && self.setting.fenced {
-            self.count(client, master, request);
+            vote = self.count(client, master, request);
         }
         let link = &mut self.world.columns[master].links[client];
         match request.kind {
@@ -63,14 +63,15 @@ impl<const N: usize> Step<'_, N> {
     }
 
     /// What is done to the counter along with the key.
-    fn count(&mut self, client: usize, master: usize, request: Request) {
+    fn count(&mut self, client: usize, master: usize, request: Request) -> Vote {
         let fence = self.world.clients[client].fence(request.round);
         let this = &mut self.world.columns[master].master;
         match (request.kind, fence) {
             (Kind::Take, _) => this.count_grant(self.setting),
-            (Kind::Raise, Some(fence)) => this.raise(fence, self.setting),
+            (Kind::Raise, Some(fence)) => return this.raise(fence, self.setting),
             _ => {}
         }
+        Vote::Yes
     }
 
     /// A master in quarantine has no vote for an extension either: it may have

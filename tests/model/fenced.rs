@@ -247,16 +247,30 @@ fn s16_deep_two_owners_at_once_in_another_order() {
     explore::<3>(setting).breaks(Promise::TokensIncrease, 11);
 }
 
-/// Found by this model: a master that grants late, and has counted more for it than
-/// the token, says yes to the token all the same.
 #[test]
 #[ignore = "deep"]
-fn s16_deep_two_owners_at_once_with_one_token() {
+fn s16_deep_two_owners_at_once_have_two_tokens() {
     let setting = Setting {
         jumps: 1,
         counters: APART,
         promises: &[Promise::TokensDiffer],
-        ..broken("S16: a clock jumps, one token")
+        expects: &[GrantedA, GrantedB, SecondRound, ExpiredEarly],
+        ..fenced("S16: a clock jumps, two tokens")
+    };
+    explore::<3>(setting).holds();
+}
+
+/// Found by this model: a master that grants late has counted more for it than the
+/// token.
+#[test]
+#[ignore = "deep"]
+fn s16_deep_a_master_that_is_above_the_token_says_yes() {
+    let setting = Setting {
+        jumps: 1,
+        counters: APART,
+        promises: &[Promise::TokensDiffer],
+        mutation: Some(Mutation::RaisedAbove),
+        ..broken("S16: a clock jumps, yes from above")
     };
     explore::<3>(setting).breaks(Promise::TokensDiffer, 16);
 }

@@ -79,11 +79,20 @@ impl Master {
         self.keep(count, setting);
     }
 
-    /// Raises the counter, as `raise.lua` does where the key has the token.
-    pub(crate) fn raise(&mut self, count: Count, setting: &Setting) {
+    /// Raises the counter, as `raise.lua` does where the key has the token: not if
+    /// it is higher.
+    pub(crate) fn raise(&mut self, count: Count, setting: &Setting) -> Vote {
+        if self.is_above(count) && !setting.is(Mutation::RaisedAbove) {
+            return Vote::No;
+        }
         if !self.knows(count) {
             self.keep(count, setting);
         }
+        Vote::Yes
+    }
+
+    fn is_above(&self, count: Count) -> bool {
+        self.count.is_some_and(|own| own.value() > count.value())
     }
 
     fn keep(&mut self, count: Count, setting: &Setting) {

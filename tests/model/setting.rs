@@ -72,6 +72,8 @@ pub(crate) enum Mutation {
     YoungExtends,
     /// A fenced lock is held as soon as it is granted, whoever knows its token.
     NoSecondRound,
+    /// A master whose counter is above the token says yes to it.
+    RaisedAbove,
     /// Counters are raised to the token, and nobody waits for that.
     SecondRoundUnawaited,
     /// A counter that is not there begins at 0.

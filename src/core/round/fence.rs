@@ -9,6 +9,11 @@ use crate::core::{Moment, Quorum, Tally, Terms, Vote};
 /// a quorum, which shares a master with the quorum that knows this token, and
 /// counts on from there: so its own is higher. Where the counters had come apart,
 /// they are raised to the token first, on every master that has the lock.
+///
+/// A master whose counter is above the token by then has granted the lock late,
+/// after it had granted it to another: it says no. So even of two owners at once,
+/// where a clock has jumped, no two have one token: on a master that both count
+/// on, one of them was granted after the other's token was known there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FenceRound {
     terms: Terms,
@@ -57,8 +62,8 @@ impl FenceRound {
     }
 
     /// Counts a vote that was processed at `now`. [`Vote::Yes`] means that the
-    /// master still had the lock, and has a count of at least the token. A master
-    /// that knew it before is not asked again: its later votes are ignored.
+    /// master still had the lock, and has just the token's count. A master that
+    /// knew it before is not asked again: its later votes are ignored.
     ///
     /// # Panics
     ///

@@ -11,6 +11,7 @@
 //! | `session.rs` | one connection: set up, killed, its scripts loaded |
 //! | `keeper.rs` | the task that connects, notices loss and silence, and repeats owed releases |
 //! | `wire.rs` | commands and answers as they go over the wire |
+//! | `script.rs` | the scripts as they are sent |
 //! | `source.rs` | masters from URLs and from the caller's own clients |
 
 mod admission;
@@ -18,6 +19,7 @@ mod connection;
 mod dispatch;
 mod keeper;
 mod link;
+mod script;
 mod session;
 mod source;
 mod wire;

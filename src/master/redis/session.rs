@@ -8,9 +8,9 @@ use tokio::sync::mpsc;
 
 use super::admission::{Register, Standing};
 use super::connection::{Connection, Route};
-use super::{Timeouts, wire};
+use super::{Timeouts, script, wire};
 use crate::core::fold;
-use crate::master::RELEASE;
+use crate::master::Action;
 
 /// How many commands may wait to be written: more than there ever are, since a
 /// silent master is not asked. (No memory is set aside for them.) In the crate's
@@ -81,7 +81,7 @@ pub(super) async fn open(
         client_id(connection.clone()),
         register.admit(connection.clone()),
         tracking(connection.clone()),
-        load(connection.clone(), RELEASE),
+        load(connection.clone(), script::source(Action::Release)),
     )?;
     let origin = Origin {
         run_id: standing.run_id.clone(),

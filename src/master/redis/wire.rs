@@ -1,11 +1,14 @@
-use std::sync::OnceLock;
-
-use ::redis::{Cmd, RedisError, RedisResult, Script, ServerErrorKind, Value, cmd};
+use ::redis::{Cmd, RedisError, RedisResult, ServerErrorKind, Value, cmd};
 use futures::FutureExt;
 use tokio::task::unconstrained;
 
 use super::connection::Connection;
-use crate::master::{Action, Answer, Command, EXTEND, Fault, RAISE, RELEASE, Reply, TAKE_FENCED};
+use super::script;
+use crate::master::{Action, Answer, Command, Fault, Reply};
+
+/// The least count that is too high: above it, numbers of Lua and of JSON are not
+/// exact.
+const TOO_HIGH: i64 = 1 << 53;
 
 /// A command as it goes over the wire.
 pub(crate) struct Wire(Cmd);
@@ -55,7 +58,7 @@ fn get(command: &Command) -> Cmd {
 /// The release's script by its hash.
 fn by_hash(command: &Command) -> Cmd {
     let mut evalsha = Cmd::with_capacity(6, 128 + command.key.len());
-    evalsha.arg("EVALSHA").arg(release_script().get_hash());
+    evalsha.arg("EVALSHA").arg(script::release_hash());
     add_arguments(&mut evalsha, command);
     evalsha
 }
@@ -66,7 +69,7 @@ fn by_hash(command: &Command) -> Cmd {
 /// where that one is longer.
 fn in_full(command: &Command) -> Cmd {
     let mut eval = cmd("EVAL");
-    eval.arg(source(command.action));
+    eval.arg(script::source(command.action));
     add_arguments(&mut eval, command);
     eval
 }
@@ -91,22 +94,6 @@ fn add_arguments(script: &mut Cmd, command: &Command) {
             script.arg(1).arg(&*command.key).arg(token);
         }
     }
-}
-
-fn source(action: Action) -> &'static str {
-    match action {
-        Action::Extend(_) => EXTEND,
-        Action::TakeFenced(_) => TAKE_FENCED,
-        Action::Raise { .. } => RAISE,
-        Action::Take(_) | Action::GiveBack(_) | Action::Release | Action::Look | Action::Check => {
-            RELEASE
-        }
-    }
-}
-
-fn release_script() -> &'static Script {
-    static SCRIPT: OnceLock<Script> = OnceLock::new();
-    SCRIPT.get_or_init(|| Script::new(RELEASE))
 }
 
 /// Puts the command on the connection's queue without waiting for an answer: a
@@ -134,7 +121,7 @@ fn read(command: &Command, answer: RedisResult<Value>) -> Reply {
     match (command.action, answer.and_then(Value::extract_error)) {
         (Action::Take(_) | Action::GiveBack(_), Ok(Value::Okay)) => Ok(Answer::Yes),
         (Action::Take(_) | Action::GiveBack(_), Ok(Value::Nil)) => Ok(Answer::No),
-        (Action::TakeFenced(_), Ok(Value::BulkString(count))) => counted(&count),
+        (Action::TakeFenced(_), Ok(Value::Int(count))) => counted(count),
         (Action::TakeFenced(_), Ok(Value::Nil)) => Ok(Answer::No),
         (Action::Raise { .. }, Ok(Value::Int(1))) => Ok(Answer::Yes),
         (Action::Raise { .. }, Ok(Value::Int(0))) => Ok(Answer::No),
@@ -155,13 +142,13 @@ fn read(command: &Command, answer: RedisResult<Value>) -> Reply {
     }
 }
 
-fn counted(count: &[u8]) -> Reply {
-    let count = std::str::from_utf8(count)
-        .ok()
-        .and_then(|count| count.parse().ok());
-    count.map(Answer::Counted).ok_or_else(|| Fault::Broken {
-        cause: "the count of a fenced lock is no number".into(),
-    })
+fn counted(count: i64) -> Reply {
+    match u64::try_from(count) {
+        Ok(exact) if count < TOO_HIGH => Ok(Answer::Counted(exact)),
+        _ => Err(Fault::Broken {
+            cause: format!("its counter for fencing tokens says {count}").into(),
+        }),
+    }
 }
 
 fn fault(error: &RedisError) -> Reply {
