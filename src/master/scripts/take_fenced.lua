@@ -7,8 +7,9 @@ if redis.call('EXISTS', KEYS[1]) == 1 then
   return false
 end
 local count = redis.call('INCR', KEYS[2])
-if count == 1 then
-  -- A counter that was lost goes on above where it can have been: in microseconds.
+if count < 1000000000000000 then
+  -- A counter that was lost goes on above where it can have been: at the time in
+  -- microseconds, which has been that much since 2001.
   local now = redis.call('TIME')
   count = now[1] * 1000000 + now[2]
   redis.call('SET', KEYS[2], string.format('%.0f', count))

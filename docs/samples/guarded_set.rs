@@ -1,0 +1,20 @@
+//! A write to Redis that is refused when a later owner of the lock has written.
+
+use redis::RedisResult;
+use redis::aio::MultiplexedConnection;
+
+/// Says whether it was written; if not, the writer is not the owner any more.
+pub async fn set(
+    connection: &mut MultiplexedConnection,
+    key: &str,
+    value: &str,
+    fencing_token: u64,
+) -> RedisResult<bool> {
+    let script = redis::Script::new(include_str!("guarded_set.lua"));
+    let mut write = script.prepare_invoke();
+    // Keys of one hash tag: a cluster wants both in one slot. (`{…}:fence` would be
+    // the lock's own counter, if the lock is on this server too.)
+    write.key(key).key(format!("{{{key}}}:written"));
+    write.arg(value).arg(fencing_token);
+    write.invoke_async(connection).await
+}
