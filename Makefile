@@ -1,8 +1,8 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop model mutants simulate chaos test-compose lint docs features bench bench-life ci
+.PHONY: help demo test interop model mutants simulate chaos test-compose lint docs features bench bench-instructions bench-life ci
 
 help: ## List the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 20
 
 demo: ## Show the library at work on five local masters
 	@scripts/need redis-server cc
@@ -50,9 +50,13 @@ features: ## Compile with each feature alone, and check the oldest Rust
 	scripts/check-features
 	scripts/check-msrv
 
-bench: ## Run the benchmarks on local masters
+bench: ## Compare with the floor and other libraries (10 minutes); OUT=dir for figures and plots
 	@scripts/need redis-server cc
-	cargo bench -p redquorum-benches --bench throughput --bench contention
+	cargo bench -p redquorum-benches --bench compare -- $(if $(OUT),--out $(abspath $(OUT)))
+	cargo bench -p redquorum-benches --bench contention
+
+bench-instructions: ## Count instructions and allocations of one acquire and release
+	scripts/bench-instructions
 
 bench-life: ## Measure waiting, keeping and losing on local masters (8 minutes)
 	@scripts/need redis-server cc

@@ -14,7 +14,7 @@
 //! | `fenced` | the same, with a fencing token |
 //! | `memory` | this library on five masters in its own memory |
 
-#[path = "../throughput/floor.rs"]
+#[path = "../floor.rs"]
 mod floor;
 
 use std::alloc::System;
