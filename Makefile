@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop model mutants simulate chaos test-compose lint docs features bench bench-instructions bench-life ci
+.PHONY: help demo test interop model mutants simulate chaos test-compose lint docs features bench bench-core bench-instructions bench-life ci
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 20
@@ -54,6 +54,9 @@ bench: ## Compare with the floor and other libraries (10 minutes); OUT=dir for f
 	@scripts/need redis-server cc
 	cargo bench -p redquorum-benches --bench compare -- $(if $(OUT),--out $(abspath $(OUT)))
 	cargo bench -p redquorum-benches --bench contention
+
+bench-core: ## Measure the decisions of the pure core
+	cargo bench -p redquorum-benches --bench core
 
 bench-instructions: ## Count instructions and allocations of one acquire and release
 	scripts/bench-instructions
