@@ -184,3 +184,19 @@ pub(super) fn describe(error: &RedisError) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s16_a_count_that_is_not_exact_is_none() {
+        assert_eq!(counted(TOO_HIGH - 1), Ok(Answer::Counted((1 << 53) - 1)));
+        for count in [TOO_HIGH, i64::MAX, -1] {
+            assert!(
+                matches!(counted(count), Err(Fault::Broken { .. })),
+                "{count}"
+            );
+        }
+    }
+}
