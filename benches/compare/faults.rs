@@ -2,8 +2,7 @@
 
 use crate::figure::Figure;
 use crate::options::Options;
-use crate::rows::median_of_a_turn;
-use crate::sample::time_to_an_error;
+use crate::sample::{Resources, Sample, time_to_an_error};
 use crate::stage::Stage;
 use crate::subject::{Kind, Subject};
 use crate::support::server::Server;
@@ -25,7 +24,12 @@ async fn measure(options: &Options, what: &str, fail: fn(&mut Server)) -> Vec<Fi
     let mut stage = Stage::of(5, &Kind::LIBRARIES, false).await;
     // Some take seconds for a cycle.
     let turns = options.turns.min(5);
-    let median = async |subject: &Subject| median_of_a_turn(subject, options.turn).await;
+    // New, since one of them leaves keys on masters that it didn't wait for: with another
+    // master gone, it would be measured how long a key lives.
+    let median = async |subject: &Subject| {
+        let sample = Sample::on(Resources::New, subject, 1, options.turn).await;
+        sample.percentile(50)
+    };
     let healthy = Turns::take(&stage.cast, turns, median).await;
     let mut figures = healthy.beside(Kind::Redquorum, "healthy", MS);
     for count in [1, 2] {

@@ -51,7 +51,7 @@ impl fmt::Display for Figure {
         match self.value {
             Some(value) if value >= 1000.0 => write!(f, " {value:>9.0} {:<9}", self.unit)?,
             Some(value) => write!(f, " {value:>9.3} {:<9}", self.unit)?,
-            None => write!(f, " none in {} s", LIMIT.as_secs())?,
+            None => write!(f, " failed, or took {} s", LIMIT.as_secs())?,
         }
         if let (Some(ratio), Some(least), Some(greatest)) =
             (self.ratio, self.least_ratio, self.greatest_ratio)

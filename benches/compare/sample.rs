@@ -1,7 +1,7 @@
 //! What one turn of one subject gives.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
@@ -10,6 +10,28 @@ use crate::subject::Subject;
 
 /// A subject that takes longer for one cycle is left alone.
 pub(crate) const LIMIT: Duration = Duration::from_secs(5);
+
+/// The resources of the cycles.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Resources {
+    /// Each task has one, and takes it again and again.
+    OfTask,
+    /// Each cycle has one that nobody took before.
+    New,
+}
+
+impl Resources {
+    fn name(self, task: usize) -> String {
+        static CYCLES: AtomicU64 = AtomicU64::new(0);
+        match self {
+            Resources::OfTask => format!("bench:compare:{task}"),
+            Resources::New => {
+                let cycle = CYCLES.fetch_add(1, Ordering::Relaxed);
+                format!("bench:compare:cycle:{cycle}")
+            }
+        }
+    }
+}
 
 /// The times of the cycles of a turn, the shortest first; and how often there was an
 /// error, or no end within the limit.
@@ -22,10 +44,20 @@ pub(crate) struct Sample {
 impl Sample {
     /// Cycles of this many tasks, each on a resource of its own, for that long.
     pub(crate) async fn of(subject: &Subject, tasks: usize, turn: Duration) -> Self {
+        Self::on(Resources::OfTask, subject, tasks, turn).await
+    }
+
+    /// Cycles of this many tasks on such resources for that long.
+    pub(crate) async fn on(
+        resources: Resources,
+        subject: &Subject,
+        tasks: usize,
+        turn: Duration,
+    ) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let began = Instant::now();
         let running: Vec<_> = (0..tasks)
-            .map(|task| tokio::spawn(cycles(subject.clone(), task, over.clone())))
+            .map(|task| tokio::spawn(cycles(subject.clone(), resources, task, over.clone())))
             .collect();
         tokio::time::sleep(turn).await;
         over.store(true, Ordering::Relaxed);
@@ -57,10 +89,15 @@ impl Sample {
     }
 }
 
-async fn cycles(subject: Subject, task: usize, over: Arc<AtomicBool>) -> (Vec<Duration>, usize) {
+async fn cycles(
+    subject: Subject,
+    resources: Resources,
+    task: usize,
+    over: Arc<AtomicBool>,
+) -> (Vec<Duration>, usize) {
     let (mut times, mut failures) = (Vec::new(), 0);
-    let resource = format!("bench:compare:{task}");
     while !over.load(Ordering::Relaxed) {
+        let resource = resources.name(task);
         let began = Instant::now();
         match timeout(LIMIT, subject.cycle(&resource)).await {
             Ok(Ok(())) => times.push(began.elapsed()),

@@ -64,8 +64,11 @@ impl Subject {
             Kind::Fenced => Subject::Fenced(redlock(urls, patient)),
             Kind::Rslock => Subject::Rslock(LockManager::new(urls.to_vec())),
             Kind::DistributedLock => {
+                // The same parts of the TTL as in its defaults: it waits for as long as the
+                // validity that it must leave lets it, a tenth of the TTL.
                 let builder = RedisLockProvider::builder().urls(urls).expiry(TTL);
-                let provider = builder.min_validity(TTL / 10).build().await;
+                let builder = builder.min_validity(TTL * 9 / 10);
+                let provider = builder.extension_cadence(TTL / 3).build().await;
                 Subject::DistributedLock(provider.expect("healthy masters").into())
             }
         }
