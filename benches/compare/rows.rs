@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::figure::Figure;
 use crate::options::Options;
-use crate::sample::Sample;
+use crate::sample::{Resources, Sample};
 use crate::stage::{Stage, cast};
 use crate::subject::{Kind, Subject};
 use crate::support::proxy::Flow;
@@ -81,7 +81,11 @@ pub(crate) async fn delay(options: &Options) -> Vec<Figure> {
         for proxy in &proxies[..delayed] {
             proxy.requests(Flow::Delay(DELAY));
         }
-        let median = async |subject: &Subject| median_of_a_turn(subject, options.turn).await;
+        // New, as in the rows of faults.
+        let median = async |subject: &Subject| {
+            let sample = Sample::on(Resources::New, subject, 1, options.turn).await;
+            sample.percentile(50)
+        };
         let turns = Turns::take(&cast, options.turns, median).await;
         figures.extend(turns.beside(Kind::Floor, bench, MS));
     }
