@@ -15,8 +15,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redquorum::{FencedGuard, Redlock};
+use support::inspect;
 use support::masters::{shared, unique};
 use support::server::Server;
+use support::wait::eventually;
+use ureq::typestate::WithBody;
 
 /// Two owners, of which the first has slept through its lease.
 async fn owners() -> (FencedGuard, FencedGuard) {
@@ -65,6 +68,27 @@ async fn s16_redis_refuses_the_late_write() {
     assert!(server.get("{new}:written").await.is_none());
 }
 
+/// One with a hash tag of its own, too, has what is kept beside it in its slot.
+#[tokio::test]
+async fn a_cluster_takes_the_guarded_write() {
+    let server = Server::start_with(&["--cluster-enabled", "yes"]).await;
+    let mut connection = server.connection().await;
+    let mut slots = redis::cmd("CLUSTER");
+    slots.arg("ADDSLOTS").arg((0..16_384).collect::<Vec<_>>());
+    let () = slots.query_async(&mut connection).await.unwrap();
+    eventually("it serves its slots", Duration::from_secs(10), async || {
+        let info: String = inspect::ask(&server.url(), redis::cmd("CLUSTER").arg("INFO")).await;
+        info.contains("cluster_state:ok")
+    })
+    .await;
+    for key in ["stock", "{7}:stock", "stock{7}"] {
+        for (token, written) in [(5, true), (4, false), (5, true)] {
+            let outcome = guarded_set::set(&mut connection, key, "1", token).await;
+            assert_eq!(outcome, Ok(written), "{key}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn s16_a_database_refuses_the_late_write() {
     let (sleeper, next) = owners().await;
@@ -105,15 +129,23 @@ async fn s16_a_service_refuses_the_late_write() {
     assert_eq!(kept.lock().unwrap().value, "9");
     assert_eq!(put("8", &current), 204, "an owner writes more than once");
     assert_eq!(put("7", "none"), 400);
+    let no_text = request(&url, &current).send(&b"\xff"[..]).unwrap();
+    assert_eq!(no_text.status(), 400);
+    assert_eq!(put("8", &current), 204, "one bad request ends nothing");
     assert_eq!(kept.lock().unwrap().value, "8");
     server.unblock();
     serving.join().unwrap().unwrap();
 }
 
+fn request(url: &str, token: &str) -> ureq::RequestBuilder<WithBody> {
+    let config = ureq::Agent::config_builder().http_status_as_error(false);
+    let config = config.timeout_global(Some(Duration::from_secs(10)));
+    let agent = ureq::Agent::new_with_config(config.build());
+    agent.put(url).header(guarded_put::HEADER, token)
+}
+
 /// The status.
 fn put(url: &str, value: &str, token: &str) -> u16 {
-    let config = ureq::Agent::config_builder().http_status_as_error(false);
-    let agent = ureq::Agent::new_with_config(config.build());
-    let request = agent.put(url).header(guarded_put::HEADER, token);
-    request.send(value).unwrap().status().as_u16()
+    let answer = request(url, token).send(value).unwrap();
+    answer.status().as_u16()
 }

@@ -2,6 +2,7 @@
 
 use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
+use redquorum::core::helper_key;
 
 /// Says whether it was written; if not, the writer is not the owner any more.
 pub async fn set(
@@ -12,9 +13,10 @@ pub async fn set(
 ) -> RedisResult<bool> {
     let script = redis::Script::new(include_str!("guarded_set.lua"));
     let mut write = script.prepare_invoke();
-    // Keys of one hash tag: a cluster wants both in one slot. (`{…}:fence` would be
-    // the lock's own counter, if the lock is on this server too.)
-    write.key(key).key(format!("{{{key}}}:written"));
+    // `{stock}:written`, of the value's own hash tag: a cluster wants both in one
+    // slot. (`{…}:fence` would be the lock's own counter, if the lock is on this
+    // server too.)
+    write.key(key).key(helper_key(key.as_bytes(), "written"));
     write.arg(value).arg(fencing_token);
     write.invoke_async(connection).await
 }
