@@ -67,6 +67,32 @@ async fn s16_the_token_after_all_masters_were_wiped_is_larger() {
     assert_increasing(&tokens);
 }
 
+/// All are killed while the lock is held, and come back without it and its counter:
+/// nobody is the next owner before the quarantine is over.
+#[tokio::test]
+async fn s13_s16_the_token_after_all_masters_were_killed_at_once_is_larger() {
+    let mut fleet = Fleet::start(5).await;
+    let builder = Redlock::builder().masters(fleet.urls()).ttl(SECOND);
+    let redlock = builder.wait(Wait::Forever).build().unwrap();
+    let mut tokens = vec![take(&redlock).await.fencing_token()];
+    for _ in 0..2 {
+        let held = take(&redlock).await;
+        tokens.push(held.fencing_token());
+        fleet.iter_mut().for_each(Server::kill);
+        for master in fleet.iter_mut() {
+            master.restart().await;
+        }
+        assert_eq!(fleet.keys_left().await.concat(), Vec::<Vec<u8>>::new());
+        let next = take(&redlock).await;
+        assert!(!held.is_valid(), "two owners at once");
+        tokens.push(next.fencing_token());
+        // What was lost can't be released.
+        held.release().await.unwrap_err();
+        next.release().await.unwrap();
+    }
+    assert_increasing(&tokens);
+}
+
 async fn write(server: &Server, value: &str, token: u64) -> bool {
     let mut connection = server.connection().await;
     let written = guarded_set::set(&mut connection, "stock", value, token).await;
