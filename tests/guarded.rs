@@ -37,6 +37,17 @@ async fn take(redlock: &Redlock, resource: &str, ttl: Duration) -> FencedGuard {
     redlock.lock(resource).ttl(ttl).fenced().await.unwrap()
 }
 
+/// What the guide quotes of the samples is what they do.
+#[test]
+fn the_guide_quotes_the_samples() {
+    let guide = include_str!("../docs/fencing.md");
+    let update = guarded_update::UPDATE.split_whitespace();
+    let update = update.collect::<Vec<_>>().join(" ");
+    assert!(guide.contains(&format!("`{update}`")), "{update}");
+    let header = guarded_put::HEADER;
+    assert!(guide.contains(&format!("`{header}: ")), "{header}");
+}
+
 #[tokio::test]
 async fn s16_redis_refuses_the_late_write() {
     let (sleeper, next) = owners().await;
