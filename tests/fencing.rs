@@ -8,10 +8,11 @@ mod support;
 
 use std::time::Duration;
 
+use redquorum::core::helper_key;
 use redquorum::{FencedGuard, Redlock, Wait};
 use support::fleet::Fleet;
 use support::inspect;
-use support::server::Server;
+use support::server::{DURABLE, Server};
 use support::wait::eventually;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -91,6 +92,43 @@ async fn s13_s16_the_token_after_all_masters_were_killed_at_once_is_larger() {
         next.release().await.unwrap();
     }
     assert_increasing(&tokens);
+}
+
+/// Takes the lock until all masters have the token's count.
+async fn take_until_all_know(redlock: &Redlock, fleet: &Fleet) -> u64 {
+    loop {
+        let lock = take(redlock).await;
+        let token = lock.fencing_token();
+        lock.release().await.unwrap();
+        if counts(fleet).await == vec![token; fleet.len()] {
+            return token;
+        }
+    }
+}
+
+async fn counts(fleet: &Fleet) -> Vec<u64> {
+    let counts = fleet.get(helper_key(b"a", "fence")).await;
+    let count = |count: Vec<u8>| String::from_utf8(count).unwrap().parse().unwrap();
+    counts.into_iter().flatten().map(count).collect()
+}
+
+/// Masters that keep all that they granted are killed at once: they count on from there.
+#[tokio::test]
+async fn s16_the_token_after_masters_came_back_with_all_they_had_is_larger() {
+    let mut fleet = Fleet::start_with(5, DURABLE).await;
+    let builder = Redlock::builder().masters(fleet.urls()).ttl(SECOND);
+    let redlock = builder.wait(Wait::Forever).build().unwrap();
+    for _ in 0..3 {
+        let before = take_until_all_know(&redlock, &fleet).await;
+        fleet.iter_mut().for_each(Server::kill);
+        for master in fleet.iter_mut() {
+            master.restart().await;
+        }
+        assert_eq!(counts(&fleet).await, vec![before; 5], "they keep all");
+        let next = take(&redlock).await;
+        assert!(before < next.fencing_token());
+        next.release().await.unwrap();
+    }
 }
 
 async fn write(server: &Server, value: &str, token: u64) -> bool {
