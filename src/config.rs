@@ -21,7 +21,7 @@ const LEAST_TIMEOUT: Duration = Duration::from_millis(10);
 ///
 /// | option | default | bounds |
 /// |---|---|---|
-/// | masters | none | 1 to 128, each once |
+/// | masters | none | 1 to 64, each once |
 /// | [`quorum`](Self::quorum) | the majority | more than half |
 /// | [`drift_factor`](Self::drift_factor) | 0.01 | 0 to less than 1 |
 /// | [`drift_floor`](Self::drift_floor) | 2 ms | |

@@ -33,10 +33,10 @@ fn in_process_masters_are_not_mixed_with_real_ones() {
 fn s01_there_must_be_masters_but_not_too_many() {
     let none = refused(Redlock::builder());
     assert_eq!(none, ConfigError::Quorum(InvalidQuorum::NoMasters));
-    let most: [_; 128] = masters();
+    let most: [_; 64] = masters();
     assert!(builder(&most).build().is_ok());
-    let too_many: [_; 129] = masters();
-    let masters = 129;
+    let too_many: [_; 65] = masters();
+    let masters = 65;
     assert_eq!(
         refused(builder(&too_many)),
         ConfigError::Quorum(InvalidQuorum::TooManyMasters { masters })

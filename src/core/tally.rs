@@ -16,11 +16,11 @@ pub enum Vote {
 
 /// A set of masters, by their number in the configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct MasterSet(u128);
+pub struct MasterSet(u64);
 
 impl MasterSet {
     /// How many masters can be told apart.
-    pub const CAPACITY: usize = u128::BITS as usize;
+    pub const CAPACITY: usize = u64::BITS as usize;
 
     /// The set without masters.
     pub const EMPTY: MasterSet = MasterSet(0);
@@ -29,7 +29,7 @@ impl MasterSet {
     pub const fn first(count: usize) -> Self {
         match count {
             0 => MasterSet(0),
-            _ => MasterSet(u128::MAX >> (Self::CAPACITY - count)),
+            _ => MasterSet(u64::MAX >> (Self::CAPACITY - count)),
         }
     }
 

@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn sets_are_joined_met_and_taken_from_one_another(a: [bool; 9], b: [bool; 9], first in 0..=128usize) {
+    fn sets_are_joined_met_and_taken_from_one_another(a: [bool; 9], b: [bool; 9], first in 0..=MasterSet::CAPACITY) {
         let set = |members: [bool; 9]| {
             let mut set = MasterSet::EMPTY;
             for (master, member) in members.into_iter().enumerate() {
