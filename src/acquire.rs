@@ -5,7 +5,6 @@ use std::task::Poll;
 use crate::claim::Claim;
 use crate::core::{AcquireRound, AcquireVerdict, FenceRound, Lease, Refusal, Terms};
 use crate::error::LockError;
-use crate::fanout::within;
 use crate::report::RoundReport;
 
 /// Decides about a lock that all masters are asked for, as soon as a quorum has.
@@ -40,7 +39,7 @@ async fn decide(claim: &mut Claim, terms: Terms) -> Result<Lease, Refusal> {
         round.vote(master, vote, now);
     }
     let limit = masters.settings.master_timeout.min(terms.window());
-    let decided = within(limit, |context| {
+    let decided = masters.timers.within(limit, |context| {
         let _ = takes.poll_replies(context, |master, vote, now| {
             round.vote(master, vote, now);
         });
@@ -82,7 +81,7 @@ async fn fence(
         round.vote(master, vote, now);
     }
     let limit = masters.settings.master_timeout.min(lease.validity(now));
-    let decided = within(limit, |context| {
+    let decided = masters.timers.within(limit, |context| {
         let _ = raises.poll_replies(context, |master, vote, now| {
             round.vote(master, vote, now);
         });

@@ -71,8 +71,9 @@ impl Claim {
         runtime: &Handle,
         key: Arc<[u8]>,
         take: Action,
+        listener: Option<&Waker>,
     ) -> Self {
-        let everybody = |command: &_| Fanout::send(&masters.all, command, masters.clock);
+        let everybody = |command: &_| Fanout::send(&masters.all, command, masters.clock, listener);
         Self::with(masters, runtime, key, take, everybody)
     }
 
@@ -163,7 +164,7 @@ impl Claim {
     pub(crate) fn raise(&self, count: u64, life: Ttl) -> Fanout {
         let action = Action::Raise { count, life };
         let command = Command::new(action, self.key.clone(), self.token);
-        Fanout::send(&self.masters.all, &command, self.masters.clock)
+        Fanout::send(&self.masters.all, &command, self.masters.clock, None)
     }
 
     /// Lets masters answer in the background: a command whose answer is dropped
@@ -206,6 +207,7 @@ impl Claim {
             &self.masters.all,
             &command,
             self.masters.clock,
+            None,
         ))
     }
 
@@ -248,7 +250,7 @@ impl Claim {
     /// Asks all masters to delete the key. Replies to the taking commands are
     /// dropped before: one that was not written yet is never sent then, and all
     /// others come before the release.
-    fn release(&self, sent: &mut Sendings) -> Release {
+    fn release(&self, sent: &mut Sendings, listener: Option<&Waker>) -> Release {
         sent.ended = true;
         sent.takes.drop_pending();
         sent.reseeds = None;
@@ -260,6 +262,7 @@ impl Claim {
             command,
             sent.longest,
             holders,
+            listener,
         );
         if mem::take(&mut sent.won) {
             self.masters.gates.released(&self.key);
@@ -277,17 +280,17 @@ impl Claim {
     pub(crate) fn release_the_lost(&self) {
         let mut sent = self.sent();
         if !sent.ended {
-            let release = self.release(&mut sent);
+            let release = self.release(&mut sent, None);
             drop(sent);
             drop(release);
         }
     }
 
     /// The owner's release: nothing is left to do when the claim is dropped.
-    pub(crate) fn release_for_good(&self) -> Release {
+    pub(crate) fn release_for_good(&self, listener: &Waker) -> Release {
         let mut sent = self.sent();
         sent.released = true;
-        self.release(&mut sent)
+        self.release(&mut sent, Some(listener))
     }
 
     /// Releases it in the background, unless the owner has.
@@ -295,7 +298,7 @@ impl Claim {
         let mut sent = self.sent();
         if !sent.released {
             sent.released = true;
-            let release = self.release(&mut sent);
+            let release = self.release(&mut sent, None);
             drop(sent);
             drop(release);
         }
@@ -370,14 +373,14 @@ mod tests {
         let redlock = Redlock::builder().memory_masters(&masters).build().unwrap();
         let ttl = Ttl::new(Duration::from_secs(10)).unwrap();
         let (key, runtime) = (b"a".as_slice().into(), Handle::current());
-        let claim = Claim::stake(&redlock.masters, &runtime, key, Action::Take(ttl));
+        let claim = Claim::stake(&redlock.masters, &runtime, key, Action::Take(ttl), None);
         claim.is_won();
         let all = MasterSet::first(3);
         assert!(claim.extend(ttl).is_some());
         claim.release_the_lost();
         assert!(claim.extend(ttl).is_none());
         assert!(!claim.reseed(all, ttl));
-        drop(claim.release_for_good());
+        drop(claim.release_for_good(Waker::noop()));
         assert!(claim.extend(ttl).is_none());
         assert!(!claim.reseed(all, ttl));
         drop(claim);

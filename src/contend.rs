@@ -2,7 +2,9 @@
 //! queues with the tasks of this process, contends with other processes when it
 //! is its turn, and asks again at each chance.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
@@ -54,7 +56,8 @@ impl Contender<'_> {
                 }
             }
         };
-        self.queue(patience, next).await
+        // Apart, so that the usual way stays small.
+        Box::pin(self.queue(patience, next)).await
     }
 
     /// Waits at the resource's gate, and contends when it is this one's turn,
@@ -137,8 +140,12 @@ impl Contender<'_> {
     }
 
     async fn attempt(&self) -> Result<Won, LockError> {
-        let key = self.key.clone();
-        let claim = Claim::stake(self.masters, self.runtime, key, self.take);
+        let staking = poll_fn(|context| {
+            let (key, listener) = (self.key.clone(), Some(context.waker()));
+            let claim = Claim::stake(self.masters, self.runtime, key, self.take, listener);
+            Poll::Ready(claim)
+        });
+        let claim = staking.await;
         settle(claim, self.resource, self.terms).await
     }
 

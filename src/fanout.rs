@@ -1,13 +1,9 @@
 //! One command to all masters at once, and their replies as they come.
 
-use std::future::poll_fn;
 use std::mem;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-
-use tokio::task::yield_now;
-use tokio::time::timeout;
 
 use crate::clock::Clock;
 use crate::core::{MasterSet, Moment, Vote};
@@ -20,15 +16,17 @@ pub(crate) struct Fanout {
     clock: Clock,
     started: Moment,
     slots: Vec<Slot>,
+    /// Who is woken by the replies, before they are first polled for.
+    listener: Option<Waker>,
 }
 
 enum Slot {
     Pending(Pending),
-    /// The master's reply, and how long it took. Whether the command may have
-    /// reached the master is kept apart from the fault.
+    /// The master's reply, and how long it took, once it was handed over. Whether the
+    /// command may have reached the master is kept apart from the fault.
     Replied {
         reply: Reply,
-        latency: Duration,
+        latency: Option<Duration>,
         asked: bool,
     },
     /// The master's reply is no longer wanted.
@@ -39,14 +37,24 @@ enum Slot {
 
 impl Fanout {
     /// Sends the command to all masters, in their order. The time is read
-    /// before the first of them (S2).
-    pub(crate) fn send(masters: &[Arc<dyn Master>], command: &Arc<Command>, clock: Clock) -> Self {
+    /// before the first of them (S2). If the replies are polled for by the
+    /// listener, the first look at them costs nothing.
+    pub(crate) fn send(
+        masters: &[Arc<dyn Master>],
+        command: &Arc<Command>,
+        clock: Clock,
+        listener: Option<&Waker>,
+    ) -> Self {
+        let waker = listener.unwrap_or(Waker::noop());
         let started = clock.now();
-        let slots = masters.iter().map(|master| Slot::of(master.send(command)));
+        let slots = masters
+            .iter()
+            .map(|master| Slot::of(master.send(command, waker)));
         Self {
             clock,
             started,
             slots: slots.collect(),
+            listener: listener.cloned(),
         }
     }
 
@@ -61,6 +69,7 @@ impl Fanout {
             clock,
             started: clock.now(),
             slots: masters.iter().map(|_| Slot::Unsent).collect(),
+            listener: None,
         };
         fanout.send_more(masters, command, |master| some.contains(master));
         fanout
@@ -79,7 +88,7 @@ impl Fanout {
     ) {
         for (index, (slot, master)) in self.slots.iter_mut().zip(masters).enumerate() {
             if matches!(slot, Slot::Unsent) && wanted(index) {
-                *slot = Slot::of(master.send(command));
+                *slot = Slot::of(master.send(command, Waker::noop()));
             }
         }
     }
@@ -125,27 +134,48 @@ impl Fanout {
     pub(crate) fn poll_replies(
         &mut self,
         context: &mut Context<'_>,
-        mut on_reply: impl FnMut(usize, Vote, Moment),
+        on_reply: impl FnMut(usize, Vote, Moment),
     ) -> Poll<()> {
-        let mut all = Poll::Ready(());
-        for (master, slot) in self.slots.iter_mut().enumerate() {
-            let Slot::Pending(pending) = slot else {
-                continue;
-            };
-            let Poll::Ready(reply) = pending.as_mut().poll(context) else {
-                all = Poll::Pending;
-                continue;
-            };
-            let vote = vote(&reply);
-            let now = self.clock.now();
-            *slot = Slot::Replied {
-                reply,
-                latency: now.since(self.started),
-                asked: true,
-            };
-            on_reply(master, vote, now);
+        let listener = self.listener.take();
+        let is_awaited = listener.is_some_and(|listener| listener.will_wake(context.waker()));
+        if !is_awaited && self.collect(context) {
+            self.hand_over(on_reply);
         }
-        all
+        match self.is_complete() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+
+    /// Collects the replies that have come; says whether there are any.
+    fn collect(&mut self, context: &mut Context<'_>) -> bool {
+        let mut any = false;
+        for slot in &mut self.slots {
+            if let Slot::Pending(pending) = slot
+                && let Poll::Ready(reply) = pending.as_mut().poll(context)
+            {
+                *slot = Slot::Replied {
+                    reply,
+                    latency: None,
+                    asked: true,
+                };
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// The time is read once for all of them, when the last has come.
+    fn hand_over(&mut self, mut on_reply: impl FnMut(usize, Vote, Moment)) {
+        let now = self.clock.now();
+        for (master, slot) in self.slots.iter_mut().enumerate() {
+            if let Slot::Replied { reply, latency, .. } = slot
+                && latency.is_none()
+            {
+                *latency = Some(now.since(self.started));
+                on_reply(master, vote(reply), now);
+            }
+        }
     }
 
     /// Counts the masters that have not replied as timed out. Those that had
@@ -161,7 +191,7 @@ impl Fanout {
                 }
                 *slot = Slot::Replied {
                     reply: Err(Fault::TimedOut { after }),
-                    latency: after,
+                    latency: Some(after),
                     asked: true,
                 };
             }
@@ -172,7 +202,9 @@ impl Fanout {
     /// the master time-out as timed out.
     pub(crate) async fn settle(&mut self, masters: &Masters) {
         let limit = masters.settings.master_timeout;
-        let all = within(limit, |context| self.poll_replies(context, |_, _, _| {}));
+        let all = masters
+            .timers
+            .within(limit, |context| self.poll_replies(context, |_, _, _| {}));
         if all.await.is_none() {
             self.time_out(masters);
         }
@@ -193,6 +225,7 @@ impl Fanout {
             clock: self.clock,
             started: self.started,
             slots: mem::take(&mut self.slots),
+            listener: self.listener.take(),
         }
     }
 
@@ -277,7 +310,7 @@ impl Slot {
             Sent::Pending(pending) => Slot::Pending(pending),
             Sent::Not(fault) => Slot::Replied {
                 reply: Err(fault),
-                latency: Duration::ZERO,
+                latency: Some(Duration::ZERO),
                 asked: false,
             },
         }
@@ -292,7 +325,7 @@ impl Slot {
             } => MasterReport {
                 address,
                 vote: Some(vote(reply)),
-                latency: asked.then_some(*latency),
+                latency: latency.filter(|_| *asked),
                 fault: reply.as_ref().err().cloned(),
             },
             Slot::Pending(_) | Slot::Dropped | Slot::Unsent => MasterReport {
@@ -303,24 +336,6 @@ impl Slot {
             },
         }
     }
-}
-
-/// Waits for something within a limit. A process that was held up for longer
-/// than that finds both the limit reached and the replies there, unread: so
-/// before giving up, it lets the runtime read them.
-pub(crate) async fn within<T>(
-    limit: Duration,
-    mut look: impl FnMut(&mut Context<'_>) -> Poll<T>,
-) -> Option<T> {
-    if let Ok(found) = timeout(limit, poll_fn(&mut look)).await {
-        return Some(found);
-    }
-    yield_now().await;
-    poll_fn(|context| match look(context) {
-        Poll::Ready(found) => Poll::Ready(Some(found)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
 }
 
 fn vote(reply: &Reply) -> Vote {

@@ -1,13 +1,14 @@
 //! A lock that is held.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::core::{ReleaseVerdict, Vote};
+use crate::core::ReleaseVerdict;
 use crate::error::{ExtendError, LeaseTooShort, ReleaseError};
 use crate::held::Held;
 use crate::hold::LeaseHandle;
@@ -176,16 +177,20 @@ impl Guard {
     /// The release is sent when this is first polled. If the future is dropped,
     /// before that too, the release goes on in the background.
     pub async fn release(self) -> Result<Released, ReleaseError> {
-        let mut release = self.held.release();
-        let (verdict, report) = release.confirm().await;
-        match verdict {
-            ReleaseVerdict::Released => Ok(Released {
-                removed: report.count(Vote::Yes),
-                masters: report.masters().len(),
+        let sending = poll_fn(|context| Poll::Ready(self.held.release(context.waker())));
+        let mut release = sending.await;
+        match release.confirm().await {
+            ReleaseVerdict::Released => {
+                let (removed, masters) = release.removed();
+                Ok(Released { removed, masters })
+            }
+            ReleaseVerdict::NotHeld => Err(ReleaseError::NotHeld {
+                report: release.report(),
             }),
-            ReleaseVerdict::NotHeld => Err(ReleaseError::NotHeld { report }),
             ReleaseVerdict::Unconfirmed | ReleaseVerdict::Pending => {
-                Err(ReleaseError::Unconfirmed { report })
+                Err(ReleaseError::Unconfirmed {
+                    report: release.report(),
+                })
             }
         }
     }

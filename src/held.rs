@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -15,7 +15,7 @@ use crate::core::{
     ExtendRound, ExtendVerdict, Lease, LeaseLoss, MasterSet, Moment, Renewal, Terms, Ttl, Vote,
 };
 use crate::error::{ExtendError, LeaseTooShort};
-use crate::fanout::{Fanout, within};
+use crate::fanout::Fanout;
 use crate::loss::LossReason;
 use crate::masters::Masters;
 use crate::release::Release;
@@ -178,7 +178,7 @@ impl Held {
         for master in replies.not_asked() {
             round.vote(master, Vote::Absent, started);
         }
-        let decided = within(left, |context| {
+        let decided = masters.timers.within(left, |context| {
             let _ = replies.poll_replies(context, |master, vote, now| {
                 round.vote(master, vote, now);
             });
@@ -355,9 +355,9 @@ impl Held {
     }
 
     /// The owner's release.
-    pub(crate) fn release(&self) -> Release {
+    pub(crate) fn release(&self, listener: &Waker) -> Release {
         self.lose(LossReason::Released);
-        self.claim.release_for_good()
+        self.claim.release_for_good(listener)
     }
 
     /// The owner's release, in the background; nothing if there was one.

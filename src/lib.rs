@@ -123,6 +123,8 @@ mod settings;
 #[doc(hidden)]
 pub mod simulation;
 #[cfg(feature = "redis")]
+mod timers;
+#[cfg(feature = "redis")]
 mod token;
 #[cfg(feature = "redis")]
 mod waiting;

@@ -9,12 +9,14 @@ use crate::core::{MasterSet, lead};
 use crate::gate::Gates;
 use crate::master::{Listener, Master};
 use crate::settings::Settings;
+use crate::timers::Timers;
 use crate::watch::Watches;
 
 pub(crate) struct Masters {
     pub(crate) all: Vec<Arc<dyn Master>>,
     pub(crate) settings: Settings,
     pub(crate) clock: Clock,
+    pub(crate) timers: Timers,
     /// Where those wait who want a lock that another has.
     pub(crate) gates: Arc<Gates>,
     /// The locks whose holders hear of it when masters lose the key.
@@ -53,6 +55,7 @@ impl Masters {
             all,
             settings,
             clock,
+            timers: Timers::default(),
             gates: listeners.gates.clone(),
             watches: listeners.watches.clone(),
             unsettled: watch::Sender::new(0),

@@ -2,14 +2,14 @@
 //! forgotten by those that have not.
 
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::core::{MasterSet, ReleaseRound, ReleaseVerdict, Ttl, Vote};
-use crate::fanout::{Fanout, within};
+use crate::fanout::Fanout;
 use crate::master::{Command, Owed};
 use crate::masters::Masters;
 use crate::report::RoundReport;
@@ -44,8 +44,9 @@ impl Release {
         command: Arc<Command>,
         ttl: Ttl,
         holders: MasterSet,
+        listener: Option<&Waker>,
     ) -> Self {
-        let replies = Fanout::send(&masters.all, &command, masters.clock);
+        let replies = Fanout::send(&masters.all, &command, masters.clock, listener);
         for silent in replies
             .not_asked()
             .filter(|master| holders.contains(*master))
@@ -67,7 +68,7 @@ impl Release {
     /// Waits until the masters have decided, within the master time-out, and
     /// for as long again for the stragglers among those that may have the
     /// token.
-    pub(crate) async fn confirm(&mut self) -> (ReleaseVerdict, RoundReport) {
+    pub(crate) async fn confirm(&mut self) -> ReleaseVerdict {
         let Confirmation {
             masters,
             replies,
@@ -80,7 +81,7 @@ impl Release {
         }
         let started = Instant::now();
         let limit = masters.settings.master_timeout;
-        let decided = within(limit, |context| {
+        let decided = masters.timers.within(limit, |context| {
             let all = replies.poll_replies(context, |master, vote, _| {
                 round.vote(master, vote);
             });
@@ -94,20 +95,36 @@ impl Release {
         } else if replies.awaits_any_of(*holders) {
             let taken = started.elapsed();
             let grace = taken.max(LEAST_GRACE).min(limit.saturating_sub(taken));
-            within(grace, |context| {
-                let _ = replies.poll_replies(context, |_, _, _| {});
-                match replies.awaits_any_of(*holders) {
-                    true => Poll::Pending,
-                    false => Poll::Ready(()),
-                }
-            })
-            .await;
+            masters
+                .timers
+                .within(grace, |context| {
+                    let _ = replies.poll_replies(context, |_, _, _| {});
+                    match replies.awaits_any_of(*holders) {
+                        true => Poll::Pending,
+                        false => Poll::Ready(()),
+                    }
+                })
+                .await;
         }
-        let verdict = match round.verdict() {
+        match round.verdict() {
             ReleaseVerdict::Pending => round.close(),
             decided => decided,
-        };
-        (verdict, replies.report(&masters.all))
+        }
+    }
+
+    /// On how many masters the token was removed, of how many.
+    pub(crate) fn removed(&self) -> (usize, usize) {
+        let Confirmation {
+            masters, replies, ..
+        } = &self.confirmation;
+        (replies.agreed().len(), masters.all.len())
+    }
+
+    pub(crate) fn report(&self) -> RoundReport {
+        let Confirmation {
+            masters, replies, ..
+        } = &self.confirmation;
+        replies.report(&masters.all)
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::chance;
 use crate::claim::Claim;
 use crate::core::{Backoff, MasterSet, Vote};
-use crate::fanout::{Fanout, within};
+use crate::fanout::Fanout;
 use crate::gate::{Gate, Wish, Wishing};
 use crate::lock::lock;
 use crate::master::{Action, Command};
@@ -113,7 +113,7 @@ impl<'a> Waiter<'a> {
                 return;
             }
             let _runtime = runtime.enter();
-            *lock(&slot) = Some(Claim::stake(&masters, &runtime, key, take));
+            *lock(&slot) = Some(Claim::stake(&masters, &runtime, key, take, None));
         });
         Successor {
             claim,
@@ -160,7 +160,7 @@ impl<'a> Waiter<'a> {
             let key = self.key.clone();
             let mut claim = Claim::stake_at(lead, self.masters, self.runtime, key, self.take);
             let mut look = self.send_look(only(lead));
-            let answered = within(LEAD_TIME, |context| {
+            let answered = self.masters.timers.within(LEAD_TIME, |context| {
                 claim.takes().poll_replies(context, |_, _, _| {})
             });
             let refused = answered.await.is_some() && !claim.takes().refused().is_empty();
@@ -275,7 +275,7 @@ impl<'a> Waiter<'a> {
     /// Waits for all answers, and hands over each master that doesn't have the key
     /// as soon as it says so: nobody has to wait for one that hangs.
     async fn hear(&self, looks: &mut Fanout, limit: Duration, on_free: impl Fn(usize)) {
-        let all = within(limit, |context| {
+        let all = self.masters.timers.within(limit, |context| {
             looks.poll_replies(context, |master, vote, _| match vote {
                 Vote::Yes => on_free(master),
                 Vote::No | Vote::Absent => {}

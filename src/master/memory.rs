@@ -4,13 +4,15 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Waker;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::seat::Seat;
-use super::{Action, Admissions, Answer, Command, Fault, Owed, OwedReleases, Reply, Sent};
+use super::{Action, Admissions, Answer, Command, Fault, Owed, OwedReleases, Reply, Sent, listen};
 use crate::core::Ttl;
 
 /// A master in the memory of this process, whose keys expire by tokio's clock,
@@ -426,7 +428,7 @@ impl MemoryMaster {
         &self.shared.address
     }
 
-    pub(super) fn send(&self, command: &Arc<Command>) -> Sent {
+    pub(super) fn send(&self, command: &Arc<Command>, waker: &Waker) -> Sent {
         let mut memory = self.memory();
         if let Some(fault) = memory.refusal() {
             return Sent::Not(fault);
@@ -434,7 +436,13 @@ impl MemoryMaster {
         let (reply, arrives) = memory.post(command);
         let delay = memory.delay;
         memory.catch_up(Instant::now());
-        Sent::Pending(Box::pin(answered(self.clone(), arrives, reply, delay)))
+        drop(memory);
+        let answer = Box::pin(answered(self.clone(), arrives, reply, delay));
+        Sent::Pending(match Handle::try_current() {
+            Ok(_) => listen(answer, waker),
+            // Nobody can wait for it there.
+            Err(_) => answer,
+        })
     }
 
     pub(super) fn send_blindly(&self, release: &Arc<Command>) {

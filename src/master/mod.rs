@@ -20,9 +20,12 @@ mod redis;
 mod seat;
 mod state;
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use tokio::task::unconstrained;
 
 use crate::core::Ttl;
 
@@ -50,9 +53,10 @@ pub(crate) trait Master: Send + Sync {
     /// Its name in reports: never with a password.
     fn address(&self) -> &Arc<str>;
 
-    /// Asks for something, in order. Must be called in a tokio runtime for
-    /// anything but a release.
-    fn send(&self, command: &Arc<Command>) -> Sent;
+    /// Asks for something, in order. The waker is woken when there is an answer,
+    /// unless the answer is polled for with another by then. Must be called in a
+    /// tokio runtime for anything but a release.
+    fn send(&self, command: &Arc<Command>, waker: &Waker) -> Sent;
 
     /// Sends a release to a master that is [silent](Fault::Silent), behind all that
     /// it was sent before, without waiting for an answer. Does nothing to others.
@@ -112,6 +116,19 @@ pub(crate) type Reply = Result<Answer, Fault>;
 
 /// A reply on its way.
 pub(crate) type Pending = Pin<Box<dyn Future<Output = Reply> + Send>>;
+
+/// Polls a reply for the first time, for this waker, whatever is left of the task's
+/// budget of polls.
+pub(crate) fn listen(mut pending: Pending, waker: &Waker) -> Pending {
+    let polled = Pin::new(&mut unconstrained(&mut pending)).poll(&mut Context::from_waker(waker));
+    match polled {
+        Poll::Pending => pending,
+        Poll::Ready(reply) => {
+            waker.wake_by_ref();
+            Box::pin(ready(reply))
+        }
+    }
+}
 
 /// What a master can say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -38,12 +39,12 @@ impl Master for Seat {
         self.master.address()
     }
 
-    fn send(&self, command: &Arc<Command>) -> Sent {
+    fn send(&self, command: &Arc<Command>, waker: &Waker) -> Sent {
         if let Some(fault) = self.master.fault() {
             return Sent::Not(fault);
         }
         let ruling = self.admission.rule(command.action, &self.evidence());
-        ruling.apply(|| self.master.send(command))
+        ruling.apply(|| self.master.send(command, waker))
     }
 
     fn send_blindly(&self, release: &Arc<Command>) {

@@ -1,42 +1,42 @@
 //! Commands on their way to the connection's queue.
 
 use std::sync::Arc;
-
-use futures::FutureExt;
-use tokio::task::unconstrained;
+use std::task::Waker;
 
 use super::connection::Connection;
 use super::link::Link;
 use super::session::Session;
 use super::wire;
-use crate::master::{Command, Fault, Pending, Reply, Sent};
+use crate::master::{Command, Fault, Pending, Reply, Sent, listen};
 
 /// Sends the command, unless the master has no vote on it (S13, S14).
-pub(super) fn send(link: &Arc<Link>, session: &Session, command: &Arc<Command>) -> Sent {
+pub(super) fn send(
+    link: &Arc<Link>,
+    session: &Session,
+    command: &Arc<Command>,
+    waker: &Waker,
+) -> Sent {
     let standing = &session.standing;
     if let Some(fault) = &standing.no_master {
         return Sent::Not(fault.clone());
     }
     let admission = &link.register.admission;
     let ruling = admission.rule(command.action, &standing.evidence);
-    ruling.apply(|| Sent::Pending(dispatch(link, session, command)))
+    ruling.apply(|| Sent::Pending(dispatch(link, session, command, waker)))
 }
 
 /// Puts the command on the connection's queue: polling it once does that,
 /// whatever is left of the task's budget of polls. Without the budget, tokio
 /// would have it come back later, and later commands overtake it (S7).
-fn dispatch(link: &Arc<Link>, session: &Session, command: &Arc<Command>) -> Pending {
+fn dispatch(link: &Arc<Link>, session: &Session, command: &Arc<Command>, waker: &Waker) -> Pending {
     link.note_sending(command);
-    let mut pending: Pending = Box::pin(ask(
+    let asking = ask(
         link.clone(),
         session.number,
         session.connection.clone(),
         command.clone(),
-    ));
-    match unconstrained(&mut pending).now_or_never() {
-        Some(reply) => Box::pin(std::future::ready(reply)),
-        None => pending,
-    }
+    );
+    listen(Box::pin(asking), waker)
 }
 
 /// The first connection stands: what has waited for it is sent, in order and
@@ -46,7 +46,7 @@ pub(super) fn come_up(link: &Arc<Link>, session: Session) {
     link.come_up(session, |session, deferred| {
         if !deferred.answer.is_closed() {
             // Whether its answer is still wanted is its receiver's affair.
-            match send(link, session, &deferred.command) {
+            match send(link, session, &deferred.command, Waker::noop()) {
                 Sent::Not(fault) => drop(deferred.answer.send(Err(fault))),
                 Sent::Pending(pending) => {
                     tokio::spawn(async move { deferred.answer.send(pending.await) });

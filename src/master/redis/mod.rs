@@ -27,6 +27,7 @@ mod wire;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use ::redis::cmd;
@@ -36,7 +37,7 @@ use tokio::time::{Instant, timeout};
 use self::connection::Route;
 use self::link::{Link, State};
 use self::session::Session;
-use super::{Admissions, Command, Fault, Master, MasterState, Notices, Owed, Sent};
+use super::{Admissions, Command, Fault, Master, MasterState, Notices, Owed, Sent, listen};
 use crate::core::Ttl;
 
 pub use self::source::InvalidUrl;
@@ -139,12 +140,12 @@ impl RedisMaster {
     }
 
     /// What becomes of a command while the link is in this state.
-    fn send_in(&self, state: &State, command: &Arc<Command>) -> Sent {
+    fn send_in(&self, state: &State, command: &Arc<Command>, waker: &Waker) -> Sent {
         let takes = command.action.takes();
         match state {
-            State::Up(session) => dispatch::send(&self.link, session, command),
+            State::Up(session) => dispatch::send(&self.link, session, command, waker),
             // An extension could be overtaken by the next one of the same lock.
-            State::Connecting if takes => Sent::Pending(self.link.defer(command)),
+            State::Connecting if takes => Sent::Pending(listen(self.link.defer(command), waker)),
             out_of_reach => Sent::Not(out_of_reach.fault()),
         }
     }
@@ -155,9 +156,9 @@ impl Master for RedisMaster {
         &self.link.address
     }
 
-    fn send(&self, command: &Arc<Command>) -> Sent {
+    fn send(&self, command: &Arc<Command>, waker: &Waker) -> Sent {
         self.keep();
-        self.send_in(&self.link.state(), command)
+        self.send_in(&self.link.state(), command, waker)
     }
 
     fn send_blindly(&self, release: &Arc<Command>) {
