@@ -97,7 +97,7 @@ impl Contender<'_> {
                     claim.ask_the_rest();
                     settle(claim, self.resource, self.terms).await
                 }
-                Chance::Free => self.attempt().await,
+                Chance::Free | Chance::Unwanted => self.attempt().await,
                 Chance::Missed { asked } => {
                     missed += 1;
                     if asked {
@@ -185,8 +185,10 @@ impl Contender<'_> {
             biased;
             () = gate.until_freed_here() => {}
             chance = waiter.opening(next) => {
-                // Masters don't tell of what this process did itself.
-                self.masters.gates.rivalry.rival(self.key);
+                if !matches!(chance, Chance::Unwanted) {
+                    // Masters don't tell of what this process did itself.
+                    self.masters.gates.rivalry.rival(self.key);
+                }
                 turn.run = None;
                 return chance;
             }

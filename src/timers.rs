@@ -72,6 +72,16 @@ impl Timers {
         .await
     }
 
+    /// Waits for as long as this.
+    pub(crate) async fn sleep(&self, time: Duration) {
+        let mut alarm = Alarm {
+            timers: self,
+            limit: time,
+            armed: None,
+        };
+        poll_fn(|context| alarm.poll(context)).await;
+    }
+
     /// A timer that goes off after this time.
     fn arm(&self, limit: Duration) -> Armed {
         let runtime = Handle::current().id();

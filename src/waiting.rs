@@ -90,6 +90,8 @@ pub(crate) enum Chance {
         /// Whether this one had asked for it.
         asked: bool,
     },
+    /// It is free, and nobody else has asked for it while this process gave way.
+    Unwanted,
     /// This process has had it for long enough.
     Due,
 }
@@ -127,7 +129,7 @@ impl<'a> Waiter<'a> {
             return std::future::pending().await;
         };
         if self.gate.knows_a_holder() {
-            sleep(TRUST).await;
+            self.masters.timers.sleep(TRUST).await;
         }
         match next {
             Next::Rest => std::future::pending().await,
@@ -245,8 +247,10 @@ impl<'a> Waiter<'a> {
         if self.is_free_at(lead).await != Some(true) {
             return self.watch(lead).await;
         }
+        let rivalry = &self.masters.gates.rivalry;
         match timeout(POLITE, self.gate.until_changed_at(lead)).await {
-            Err(_) => self.at_the_opening(lead).await,
+            Err(_) if rivalry.collides(self.key) => self.at_the_opening(lead).await,
+            Err(_) => Chance::Unwanted,
             Ok(()) => self.knock_and_watch(lead).await,
         }
     }
