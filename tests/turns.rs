@@ -90,3 +90,37 @@ async fn a_process_of_many_tasks_lets_others_have_their_turn() {
     let waits = waits_for(8).await;
     assert!(waits < TURN, "{waits:?}");
 }
+
+/// How often those who wait have looked at the lock, at the master that is looked at
+/// most. Each release looks at it too, in its script.
+async fn looks(fleet: &Fleet) -> u64 {
+    let mut most = 0;
+    for master in fleet.iter() {
+        let (gets, releases) = (
+            master.commandstats("get").await,
+            master.commandstats("evalsha").await,
+        );
+        most = most.max(gets.saturating_sub(releases));
+    }
+    most
+}
+
+/// To give way is to see whether the lock is free, and to pause.
+#[tokio::test]
+async fn a_process_that_is_alone_seldom_gives_way() {
+    let fleet = Fleet::start(3).await;
+    let redlock = connected(&fleet).await;
+    let (over, began) = (Arc::default(), Instant::now());
+    let busy = busy(&redlock, 8, &over);
+    sleep(2 * SECOND).await;
+    over.store(true, Ordering::Relaxed);
+    for task in busy {
+        task.await.unwrap();
+    }
+    redlock.settled().await;
+    let (looks, took) = (looks(&fleet).await, began.elapsed());
+    println!("{looks} looks in {took:?}");
+    assert!(looks > 0, "it gives way at all");
+    let most = took.as_millis() as u64 / 40;
+    assert!(looks < most, "{looks} looks in {took:?}");
+}
