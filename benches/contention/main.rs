@@ -24,6 +24,9 @@
 //! Served are processes or, if there is but one, its tasks. Where there is a section,
 //! it is checked on the way that no two were inside at once.
 //!
+//! Figures are added to `target/bench/compare.json`, with ratios to rslock's, since nothing here is
+//! a floor; `contended.svg` and `waits.svg` beside it show rows 1 to 4.
+//!
 //! | file | what it has |
 //! |---|---|
 //! | `options.rs` | the arguments |
@@ -58,6 +61,8 @@ mod worker;
 
 use std::process::ExitCode;
 
+use redquorum_benches::record::Record;
+
 use crate::options::Options;
 use crate::stage::Stage;
 
@@ -81,19 +86,31 @@ async fn main() -> ExitCode {
 }
 
 async fn compare(options: &Options) -> ExitCode {
+    let mut record = match Record::resumed(&options.out) {
+        Ok(record) => record,
+        Err(error) => return no_record(&*error),
+    };
     let stage = Stage::set(options).await;
     let mut passed = true;
     for row in &options.rows {
-        let lines = match row {
+        let results = match row {
             5 => idleness::measure(&stage, options).await,
             6 => wakeup::by_release(&stage, options).await,
             7 => wakeup::by_expiry(&stage, options).await,
             _ => contest::hold(*row, &stage, options).await,
         };
-        for line in lines {
+        for line in results.lines {
             println!("{line}");
             passed &= line.passed();
         }
+        if let Err(error) = record.add(results.figures) {
+            return no_record(&*error);
+        }
     }
     ExitCode::from(u8::from(options.check && !passed))
+}
+
+fn no_record(error: &dyn std::error::Error) -> ExitCode {
+    eprintln!("the file of figures: {error}");
+    ExitCode::FAILURE
 }
