@@ -22,7 +22,8 @@
 //! one round of turns, are medians over the turns. Waits and most : least served
 //! are those of the worst turn; a wait that the end of a turn cuts off counts.
 //! Served are processes or, if there is but one, its tasks. Where there is a section,
-//! it is checked on the way that no two were inside at once.
+//! it is checked on the way that no two were inside at once. In rows 5 to 7 each library has one
+//! turn.
 //!
 //! Figures are added to `target/bench/compare.json`, with ratios to rslock's, since nothing here is
 //! a floor; `contended.svg` and `waits.svg` beside it show rows 1 to 4.
