@@ -66,6 +66,9 @@ const COLOURS: [(&str, RGBColor); 5] = [
     ("distributed-lock-redis", RGBColor(80, 150, 90)),
 ];
 
+/// How much higher than the highest bar the plot is, so that the legend has room.
+const ROOM: f64 = 1.35;
+
 /// Those whose rows were measured.
 pub fn draw_all(figures: &[Figure], dir: &Path) -> Result<(), Box<dyn Error>> {
     for (file, title, benches) in PLOTS {
@@ -101,7 +104,7 @@ fn draw(file: &Path, title: &str, groups: &[(&str, Vec<&Figure>)]) -> Result<(),
         .margin(12)
         .x_label_area_size(28)
         .y_label_area_size(56)
-        .build_cartesian_2d(0.0..groups.len() as f64, 0.0..highest * 1.1)?;
+        .build_cartesian_2d(0.0..groups.len() as f64, 0.0..highest * ROOM)?;
     let name = |at: &f64| match at.fract() {
         half if (half - 0.5).abs() < 0.01 => label(groups[*at as usize].0),
         _ => String::new(),
