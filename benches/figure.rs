@@ -90,7 +90,7 @@ impl Row {
             value: value.filter(|value| *value != self.unit.worst),
             unit: self.unit.name.to_owned(),
             of: if self.worst { "worst turn" } else { "median" }.to_owned(),
-            ratio: finite(middle(&ratios)),
+            ratio: finite(middle(&ratios)).filter(|ratio| *ratio > 0.0),
             ratio_to: base.map(|base| base.name.to_owned()),
             least_ratio: finite(ratios.iter().copied().min_by(f64::total_cmp)),
             greatest_ratio: finite(ratios.iter().copied().max_by(f64::total_cmp)),
@@ -125,7 +125,7 @@ pub struct Figure {
     /// Of which turn the value is: the median, or the worst.
     pub of: String,
     /// The median of the ratios within the turns. None if there is nothing to compare with, or
-    /// so many turns gave nothing that there is none.
+    /// so many turns of either gave nothing that there is none.
     pub ratio: Option<f64>,
     /// What the ratio is to; none for what the others of the row are compared with.
     pub ratio_to: Option<String>,

@@ -41,9 +41,28 @@ fn a_turn_that_gave_nothing_is_the_slowest() {
 fn without_a_figure_in_most_turns_there_is_none() {
     for row in [time(), rate()] {
         let figure = beside_two(&row, &[Some(4.0), None, None]);
-        assert_eq!(figure.value, None, "{figure}");
-        assert_eq!(figure.ratio.unwrap_or_default(), 0.0, "{figure}");
+        assert_eq!((figure.value, figure.ratio), (None, None), "{figure}");
     }
+}
+
+#[test]
+fn there_is_no_ratio_to_one_that_gave_nothing_in_most_turns() {
+    for row in [time(), rate()] {
+        let nothing = || Err("nothing".to_owned());
+        let turns = Turns::of(vec![
+            ("base", vec![nothing(), Ok(2.0), nothing()]),
+            ("subject", vec![Ok(4.0); 3]),
+        ]);
+        let figure = turns.beside("base", &row).remove(1);
+        assert_eq!((figure.value, figure.ratio), (Some(4.0), None), "{figure}");
+    }
+}
+
+#[test]
+fn of_two_in_the_middle_the_worse_counts() {
+    let given = [Some(4.0), Some(8.0)];
+    assert_eq!(beside_two(&time(), &given).value, Some(8.0));
+    assert_eq!(beside_two(&rate(), &given).value, Some(4.0));
 }
 
 #[test]
