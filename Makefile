@@ -50,10 +50,12 @@ features: ## Compile with each feature alone, and check the oldest Rust
 	scripts/check-features
 	scripts/check-msrv
 
-bench: ## Compare with the floor and other libraries (10 minutes); OUT=dir for figures and plots
+# The first begins the file of figures anew, the others add to it.
+bench: ## Compare with the floor and other libraries (15 minutes); OUT=dir for figures and plots
 	@scripts/need redis-server cc
 	cargo bench -p redquorum-benches --bench compare -- $(if $(OUT),--out $(abspath $(OUT)))
-	cargo bench -p redquorum-benches --bench contention
+	cargo bench -p redquorum-benches --bench contention -- $(if $(OUT),--out $(abspath $(OUT)))
+	cargo bench -p redquorum-benches --bench leases -- $(if $(OUT),--out $(abspath $(OUT)))
 
 bench-core: ## Measure the decisions of the pure core
 	cargo bench -p redquorum-benches --bench core

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use redquorum_benches::record;
+
 pub(crate) const ROWS: [&str; 7] = [
     "cycle", "tasks", "fenced", "hung", "killed", "masters", "delay",
 ];
@@ -27,8 +29,7 @@ impl Options {
             rows: Vec::new(),
             turns: 11,
             turn: Duration::from_millis(300),
-            // Benchmarks run in the directory of their package.
-            out: PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/bench"),
+            out: record::default_dir(),
         };
         let mut args = args.iter();
         while let Some(arg) = args.next() {

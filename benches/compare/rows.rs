@@ -2,31 +2,32 @@
 
 use std::time::Duration;
 
-use crate::figure::Figure;
+use redquorum_benches::figure::{Figure, Outcome, Row, Unit};
+use redquorum_benches::turns::Turns;
+
 use crate::options::Options;
 use crate::sample::{Resources, Sample};
 use crate::stage::{Stage, cast};
 use crate::subject::{Kind, Subject};
 use crate::support::proxy::Flow;
-use crate::turns::Turns;
 
-const MS: &str = "ms";
-const RATE: &str = "cycles/s";
+const MS: Unit = Unit::less("ms");
+const RATE: Unit = Unit::more("cycles/s");
 
 /// The median of a turn of one task.
-pub(crate) async fn median_of_a_turn(subject: &Subject, turn: Duration) -> Option<f64> {
-    Sample::of(subject, 1, turn).await.percentile(50)
+async fn median_of_a_turn(subject: &Subject, turn: Duration) -> Outcome {
+    Sample::of(subject, 1, turn).await?.percentile(50)
 }
 
 pub(crate) async fn cycle(options: &Options) -> Vec<Figure> {
     let stage = Stage::of(5, &Kind::ALL, true).await;
     let turn = options.turn;
     let median = async |subject: &Subject| median_of_a_turn(subject, turn).await;
-    let slow = async |subject: &Subject| Sample::of(subject, 1, turn).await.percentile(99);
+    let slow = async |subject: &Subject| Sample::of(subject, 1, turn).await?.percentile(99);
     let medians = Turns::take(&stage.cast, options.turns, median).await;
     let slowest = Turns::take(&stage.cast, options.turns, slow).await;
-    let mut figures = medians.beside(Kind::Floor, "cycle", MS);
-    figures.extend(slowest.beside(Kind::Floor, "cycle p99", MS));
+    let mut figures = medians.beside(Kind::Floor.name(), &Row::new("cycle", MS));
+    figures.extend(slowest.beside(Kind::Floor.name(), &Row::new("cycle p99", MS)));
     figures
 }
 
@@ -34,14 +35,17 @@ pub(crate) async fn tasks(options: &Options) -> Vec<Figure> {
     let stage = Stage::of(5, &Kind::ALL, true).await;
     let mut figures = Vec::new();
     for tasks in [1, 8, 64, 512] {
-        let rate = async |subject: &Subject| Sample::of(subject, tasks, options.turn).await.rate();
+        let rate = async |subject: &Subject| Sample::of(subject, tasks, options.turn).await?.rate();
         let turns = Turns::take(&stage.cast, options.turns, rate).await;
-        figures.extend(turns.beside(Kind::Floor, &format!("{tasks} tasks"), RATE));
+        figures.extend(turns.beside(
+            Kind::Floor.name(),
+            &Row::new(format!("{tasks} tasks"), RATE),
+        ));
     }
     let slow =
-        async |subject: &Subject| Sample::of(subject, 512, options.turn).await.percentile(99);
+        async |subject: &Subject| Sample::of(subject, 512, options.turn).await?.percentile(99);
     let slowest = Turns::take(&stage.cast, options.turns, slow).await;
-    figures.extend(slowest.beside(Kind::Floor, "512 tasks p99", MS));
+    figures.extend(slowest.beside(Kind::Floor.name(), &Row::new("512 tasks p99", MS)));
     figures
 }
 
@@ -49,10 +53,10 @@ pub(crate) async fn fenced(options: &Options) -> Vec<Figure> {
     let stage = Stage::of(5, &[Kind::Redquorum, Kind::Fenced], true).await;
     let median = async |subject: &Subject| median_of_a_turn(subject, options.turn).await;
     let turns = Turns::take(&stage.cast, options.turns, median).await;
-    let mut figures = turns.beside(Kind::Redquorum, "fenced cycle", MS);
-    let rate = async |subject: &Subject| Sample::of(subject, 64, options.turn).await.rate();
+    let mut figures = turns.beside(Kind::Redquorum.name(), &Row::new("fenced cycle", MS));
+    let rate = async |subject: &Subject| Sample::of(subject, 64, options.turn).await?.rate();
     let turns = Turns::take(&stage.cast, options.turns, rate).await;
-    figures.extend(turns.beside(Kind::Redquorum, "fenced 64 tasks", RATE));
+    figures.extend(turns.beside(Kind::Redquorum.name(), &Row::new("fenced 64 tasks", RATE)));
     figures
 }
 
@@ -63,7 +67,10 @@ pub(crate) async fn masters(options: &Options) -> Vec<Figure> {
         let stage = Stage::of(masters, &[Kind::Floor, Kind::Redquorum], true).await;
         let median = async |subject: &Subject| median_of_a_turn(subject, options.turn).await;
         let turns = Turns::take(&stage.cast, options.turns, median).await;
-        figures.extend(turns.beside(Kind::Floor, &format!("{masters} masters"), MS));
+        figures.extend(turns.beside(
+            Kind::Floor.name(),
+            &Row::new(format!("{masters} masters"), MS),
+        ));
     }
     figures
 }
@@ -83,11 +90,11 @@ pub(crate) async fn delay(options: &Options) -> Vec<Figure> {
         }
         // New, as in the rows of faults.
         let median = async |subject: &Subject| {
-            let sample = Sample::on(Resources::New, subject, 1, options.turn).await;
+            let sample = Sample::on(Resources::New, subject, 1, options.turn).await?;
             sample.percentile(50)
         };
         let turns = Turns::take(&cast, options.turns, median).await;
-        figures.extend(turns.beside(Kind::Floor, bench, MS));
+        figures.extend(turns.beside(Kind::Floor.name(), &Row::new(bench, MS)));
     }
     figures
 }

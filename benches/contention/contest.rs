@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use redquorum_benches::figure::{Figure, Outcome, Row, Unit};
+use redquorum_benches::turns::Turns;
+
 use crate::clock;
 use crate::ledger::{Ledger, Turn};
 use crate::locker::Subject;
 use crate::options::Options;
 use crate::protocol::{Habit, Log, Order, Part, Report};
 use crate::stage::Stage;
-use crate::table::{Bar, Line, median, millis};
+use crate::table::{BASE, Bar, Line, Results, median, millis};
 
 /// Between the order and the start, so that all start together.
 const LEAD: Duration = Duration::from_millis(100);
@@ -27,6 +30,7 @@ const NO_SECTION: Habit = Habit {
 /// What is done in a row, and what must come of it.
 struct Contest {
     number: u8,
+    name: String,
     processes: usize,
     habit: Habit,
     unit: &'static str,
@@ -56,8 +60,17 @@ impl Contest {
             (18.0, Some(120), Some(2.0)),
         ];
         let (least_ratio, longest_wait, most_to_least) = bars[usize::from(number) - 1];
+        let who = match processes {
+            1 => format!("{tasks} tasks"),
+            _ => format!("{processes} processes"),
+        };
+        let what = match habit.section {
+            Some(_) => "section",
+            None => "no section",
+        };
         Self {
             number,
+            name: format!("{who}, {what}"),
             processes,
             habit: Habit { tasks, ..habit },
             unit,
@@ -117,10 +130,31 @@ impl Contest {
         }
         Line::new(self.number, subject, figures, bars)
     }
+
+    fn figures(&self, subjects: &[Subject], turns: &[Vec<Turn>]) -> Vec<Figure> {
+        let beside = |row: Row, figure: &dyn Fn(&Turn) -> Outcome| {
+            let of_subject = |(subject, turns): (&Subject, &Vec<Turn>)| {
+                (subject.name(), turns.iter().map(figure).collect())
+            };
+            let outcomes = subjects.iter().zip(turns).map(of_subject);
+            Turns::of(outcomes.collect()).beside(BASE.name(), &row)
+        };
+        let rates = Row::new(&self.name, Unit::more(self.unit));
+        let worst = |what, unit| {
+            let row = Row::new(format!("{}: {what}", self.name), Unit::less(unit));
+            row.of_the_worst_turn()
+        };
+        let mut figures = beside(rates, &|turn| rate((self.rate)(turn)));
+        figures.extend(beside(worst("longest wait", "ms"), &|turn| {
+            Ok(turn.longest_wait.as_secs_f64() * 1e3)
+        }));
+        figures.extend(beside(worst("most to least", ": 1"), &most_to_least));
+        figures
+    }
 }
 
 /// Both subjects in turns; a line for each.
-pub async fn hold(number: u8, stage: &Stage, options: &Options) -> Vec<Line> {
+pub async fn hold(number: u8, stage: &Stage, options: &Options) -> Results {
     let contest = Contest::of_row(number);
     let mut turns = vec![Vec::new(); options.subjects.len()];
     for _ in 0..options.turns {
@@ -130,9 +164,11 @@ pub async fn hold(number: u8, stage: &Stage, options: &Options) -> Vec<Line> {
     }
     let ratio = ratio(&turns, contest.rate);
     let lines = options.subjects.iter().zip(&turns);
-    lines
-        .map(|(subject, turns)| contest.line(*subject, turns, ratio))
-        .collect()
+    let lines = lines.map(|(subject, turns)| contest.line(*subject, turns, ratio));
+    Results {
+        lines: lines.collect(),
+        figures: contest.figures(&options.subjects, &turns),
+    }
 }
 
 /// The median of what the second did for each by the first.
@@ -140,4 +176,19 @@ fn ratio(turns: &[Vec<Turn>], rate: fn(&Turn) -> f64) -> Option<f64> {
     let [first, second] = turns else { return None };
     let pairs = first.iter().zip(second);
     Some(median(pairs.map(|(a, b)| rate(b) / rate(a))))
+}
+
+/// A turn in which nothing was granted gave nothing.
+fn rate(rate: f64) -> Outcome {
+    match rate {
+        0.0 => Err("the lock was never handed on".to_owned()),
+        rate => Ok(rate),
+    }
+}
+
+fn most_to_least(turn: &Turn) -> Outcome {
+    match turn.most_to_least.is_finite() {
+        true => Ok(turn.most_to_least),
+        false => Err("one was never served".to_owned()),
+    }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
+use redquorum_benches::figure::{Row, Unit};
 use tokio::time::{Instant, sleep};
 
 use crate::crew::Worker;
@@ -11,20 +12,41 @@ use crate::options::Options;
 use crate::protocol::{Order, Part, Report};
 use crate::stage::Stage;
 use crate::support::inspect;
-use crate::table::{Bar, Line};
+use crate::table::{Bar, Line, Results, beside_base};
 use crate::worker::TTL;
 
 const WAITERS: usize = 1_000;
 
-pub async fn measure(stage: &Stage, options: &Options) -> Vec<Line> {
-    let mut lines = Vec::new();
-    for subject in &options.subjects {
-        lines.push(measure_one(*subject, stage, options.idle).await);
-    }
-    lines
+/// What waiting costs.
+struct Cost {
+    percent_of_a_core: f64,
+    /// To the busiest master.
+    commands_per_second: f64,
 }
 
-async fn measure_one(subject: Subject, stage: &Stage, length: Duration) -> Line {
+pub async fn measure(stage: &Stage, options: &Options) -> Results {
+    let mut costs = Vec::new();
+    for subject in &options.subjects {
+        costs.push((*subject, measure_one(*subject, stage, options.idle).await));
+    }
+    let cpu = Row::new(format!("{WAITERS} waiters: CPU"), Unit::less("% of a core"));
+    let commands = Row::new(
+        format!("{WAITERS} waiters: commands to the busiest master"),
+        Unit::less("commands/s"),
+    );
+    let each = |cost: fn(&Cost) -> f64| costs.iter().map(move |(who, of)| (*who, cost(of)));
+    let mut figures = beside_base(&cpu, each(|cost| cost.percent_of_a_core));
+    figures.extend(beside_base(
+        &commands,
+        each(|cost| cost.commands_per_second),
+    ));
+    Results {
+        lines: costs.iter().map(|(who, cost)| line(*who, cost)).collect(),
+        figures,
+    }
+}
+
+async fn measure_one(subject: Subject, stage: &Stage, length: Duration) -> Cost {
     let resource = stage.resource();
     let mut holder = stage.hire(1, subject, &resource, Part::Hand).await;
     holder[0].ask(Order::Hold { ttl: TTL }).await;
@@ -46,15 +68,14 @@ async fn measure_one(subject: Subject, stage: &Stage, length: Duration) -> Line 
     // The look before is among the commands.
     let more = commands.iter().zip(commands_before);
     let most = more.map(|(after, before)| after - before - 1).max();
-    line(
-        subject,
-        cpu as f64 / 1e9 / took,
-        most.unwrap_or_default() as f64 / took,
-    )
+    Cost {
+        percent_of_a_core: cpu as f64 / 1e7 / took,
+        commands_per_second: most.unwrap_or_default() as f64 / took,
+    }
 }
 
-fn line(subject: Subject, cores: f64, commands: f64) -> Line {
-    let percent = cores * 100.0;
+fn line(subject: Subject, cost: &Cost) -> Line {
+    let (percent, commands) = (cost.percent_of_a_core, cost.commands_per_second);
     let figures =
         format!("{percent:.2} % of a core, {commands:.1} commands/s to the busiest master");
     let bars = vec![

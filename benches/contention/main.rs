@@ -22,7 +22,11 @@
 //! one round of turns, are medians over the turns. Waits and most : least served
 //! are those of the worst turn; a wait that the end of a turn cuts off counts.
 //! Served are processes or, if there is but one, its tasks. Where there is a section,
-//! it is checked on the way that no two were inside at once.
+//! it is checked on the way that no two were inside at once. In rows 5 to 7 each library has one
+//! turn.
+//!
+//! Figures are added to `target/bench/compare.json`, with ratios to rslock's, since nothing here is
+//! a floor; `contended.svg` and `waits.svg` beside it show rows 1 to 4.
 //!
 //! | file | what it has |
 //! |---|---|
@@ -58,6 +62,8 @@ mod worker;
 
 use std::process::ExitCode;
 
+use redquorum_benches::record::Record;
+
 use crate::options::Options;
 use crate::stage::Stage;
 
@@ -81,19 +87,31 @@ async fn main() -> ExitCode {
 }
 
 async fn compare(options: &Options) -> ExitCode {
+    let mut record = match Record::resumed(&options.out) {
+        Ok(record) => record,
+        Err(error) => return no_record(&*error),
+    };
     let stage = Stage::set(options).await;
     let mut passed = true;
     for row in &options.rows {
-        let lines = match row {
+        let results = match row {
             5 => idleness::measure(&stage, options).await,
             6 => wakeup::by_release(&stage, options).await,
             7 => wakeup::by_expiry(&stage, options).await,
             _ => contest::hold(*row, &stage, options).await,
         };
-        for line in lines {
+        for line in results.lines {
             println!("{line}");
             passed &= line.passed();
         }
+        if let Err(error) = record.add(results.figures) {
+            return no_record(&*error);
+        }
     }
     ExitCode::from(u8::from(options.check && !passed))
+}
+
+fn no_record(error: &dyn std::error::Error) -> ExitCode {
+    eprintln!("the file of figures: {error}");
+    ExitCode::FAILURE
 }

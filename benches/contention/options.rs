@@ -1,7 +1,10 @@
 //! The arguments.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+
+use redquorum_benches::record;
 
 use crate::locker::Subject;
 
@@ -14,6 +17,7 @@ const USAGE: &str = "usage: contention [ROW …] [OPTION …]
   --hand-overs N        of row 6 (200)
   --expiries N          of row 7 (5)
   --master-timeout MS   of redquorum; long, as masters share the cores with the load (5000)
+  --out DIR             where figures and plots go (target/bench)
   --check               exit with 1 if a bar is missed";
 
 pub struct Options {
@@ -25,6 +29,7 @@ pub struct Options {
     pub hand_overs: usize,
     pub expiries: usize,
     pub master_timeout: Duration,
+    pub out: PathBuf,
     pub check: bool,
 }
 
@@ -39,6 +44,7 @@ impl Default for Options {
             hand_overs: 200,
             expiries: 5,
             master_timeout: Duration::from_secs(5),
+            out: record::default_dir(),
             check: false,
         }
     }
@@ -74,6 +80,7 @@ impl Options {
             "--hand-overs" => self.hand_overs = count(rest.next())?,
             "--expiries" => self.expiries = count(rest.next())?,
             "--master-timeout" => self.master_timeout = millis(rest.next())?,
+            "--out" => self.out = rest.next().ok_or_else(usage)?.into(),
             row => self.rows.push(number(Some(row), 1..=7)?),
         }
         Ok(())

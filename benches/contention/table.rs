@@ -3,7 +3,26 @@
 use std::fmt;
 use std::time::Duration;
 
+use redquorum_benches::figure::{Figure, Row};
+use redquorum_benches::turns::Turns;
+
 use crate::locker::Subject;
+
+/// What came of a row.
+pub struct Results {
+    /// For each subject.
+    pub lines: Vec<Line>,
+    pub figures: Vec<Figure>,
+}
+
+/// What is compared with: there is no floor for waiting.
+pub const BASE: Subject = Subject::Rslock;
+
+/// A figure of each subject from what was measured of it once.
+pub fn beside_base(row: &Row, measured: impl Iterator<Item = (Subject, f64)>) -> Vec<Figure> {
+    let turns = measured.map(|(subject, value)| (subject.name(), vec![Ok(value)]));
+    Turns::of(turns.collect()).beside(BASE.name(), row)
+}
 
 /// What came of a row for one subject.
 pub struct Line {

@@ -47,7 +47,7 @@ impl Subject {
         };
         let on_servers = || builder().masters(urls).build().expect("five masters");
         Some(match name {
-            "floor" => Self::Floor(Floor::connect(urls).await),
+            "floor" => Self::Floor(Floor::connect(urls, None).await),
             "redquorum" => Self::Plain(on_servers()),
             "fenced" => Self::Fenced(on_servers()),
             "memory" => {
@@ -62,7 +62,7 @@ impl Subject {
 
     async fn cycle(&self, resource: &str) {
         match self {
-            Self::Floor(floor) => floor.cycle(resource).await,
+            Self::Floor(floor) => floor.cycle(resource).await.expect("healthy masters"),
             Self::Plain(redlock) => {
                 let lock = redlock.lock(resource).await.expect("nobody else asks");
                 lock.release().await.expect("it was held");

@@ -4,11 +4,12 @@ use std::error::Error;
 use std::path::Path;
 
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::figure::Figure;
 
 /// A plot: its file, its title, and the rows that it shows.
-const PLOTS: [(&str, &str, &[&str]); 4] = [
+const PLOTS: [(&str, &str, &[&str]); 6] = [
     (
         "cycle",
         "acquire + release, ms (less is better)",
@@ -22,7 +23,7 @@ const PLOTS: [(&str, &str, &[&str]); 4] = [
     (
         "hung",
         "acquire + release with masters hung, ms (less is better)",
-        &["healthy", "1 hung", "2 hung"],
+        &["0 hung", "1 hung", "2 hung"],
     ),
     (
         "masters",
@@ -35,6 +36,26 @@ const PLOTS: [(&str, &str, &[&str]); 4] = [
             "9 masters",
         ],
     ),
+    (
+        "contended",
+        "one busy lock: grants or changes of owner a second (more is better)",
+        &[
+            "16 tasks, section",
+            "4 processes, section",
+            "16 tasks, no section",
+            "8 processes, no section",
+        ],
+    ),
+    (
+        "waits",
+        "one busy lock: longest wait, ms (less is better)",
+        &[
+            "16 tasks, section: longest wait",
+            "4 processes, section: longest wait",
+            "16 tasks, no section: longest wait",
+            "8 processes, no section: longest wait",
+        ],
+    ),
 ];
 
 const COLOURS: [(&str, RGBColor); 5] = [
@@ -45,15 +66,18 @@ const COLOURS: [(&str, RGBColor); 5] = [
     ("distributed-lock-redis", RGBColor(80, 150, 90)),
 ];
 
+/// How much higher than the highest bar the plot is, so that the legend has room.
+const ROOM: f64 = 1.35;
+
 /// Those whose rows were measured.
-pub(crate) fn draw_all(figures: &[Figure], dir: &Path) -> Result<(), Box<dyn Error>> {
+pub fn draw_all(figures: &[Figure], dir: &Path) -> Result<(), Box<dyn Error>> {
     for (file, title, benches) in PLOTS {
         let groups: Vec<(&str, Vec<&Figure>)> = benches
             .iter()
             .map(|bench| (*bench, of(figures, bench)))
             .filter(|(_, group)| !group.is_empty())
             .collect();
-        if !groups.is_empty() {
+        if groups.iter().flat_map(|(_, group)| group).any(has_bar) {
             draw(&dir.join(format!("{file}.svg")), title, &groups)?;
         }
     }
@@ -62,14 +86,11 @@ pub(crate) fn draw_all(figures: &[Figure], dir: &Path) -> Result<(), Box<dyn Err
 
 fn of<'a>(figures: &'a [Figure], bench: &str) -> Vec<&'a Figure> {
     let of_bench = figures.iter().filter(|figure| figure.bench == bench);
-    let mut seen = Vec::new();
-    of_bench
-        .filter(|figure| {
-            let is_new = !seen.contains(&figure.subject);
-            seen.push(figure.subject);
-            is_new
-        })
-        .collect()
+    of_bench.collect()
+}
+
+fn has_bar(figure: &&Figure) -> bool {
+    figure.value.is_some()
 }
 
 /// Groups of bars; a subject that gave no figure has none.
@@ -83,9 +104,9 @@ fn draw(file: &Path, title: &str, groups: &[(&str, Vec<&Figure>)]) -> Result<(),
         .margin(12)
         .x_label_area_size(28)
         .y_label_area_size(56)
-        .build_cartesian_2d(0.0..groups.len() as f64, 0.0..highest * 1.1)?;
+        .build_cartesian_2d(0.0..groups.len() as f64, 0.0..highest * ROOM)?;
     let name = |at: &f64| match at.fract() {
-        half if (half - 0.5).abs() < 0.01 => groups[*at as usize].0.to_owned(),
+        half if (half - 0.5).abs() < 0.01 => label(groups[*at as usize].0),
         _ => String::new(),
     };
     chart
@@ -94,15 +115,19 @@ fn draw(file: &Path, title: &str, groups: &[(&str, Vec<&Figure>)]) -> Result<(),
         .x_labels(2 * groups.len() + 1)
         .x_label_formatter(&name)
         .draw()?;
+    let on_top = TextStyle::from(("sans-serif", 9)).pos(Pos::new(HPos::Center, VPos::Bottom));
     for (subject, colour) in COLOURS {
-        let bars: Vec<_> = bars(groups, subject)
-            .map(|(left, right, value)| {
-                Rectangle::new([(left, 0.0), (right, value)], colour.filled())
-            })
-            .collect();
+        let bars: Vec<_> = bars(groups, subject).collect();
+        chart.draw_series(bars.iter().map(|(left, right, value)| {
+            let middle = (left + right) / 2.0;
+            Text::new(short(*value), (middle, *value), on_top.clone())
+        }))?;
         if !bars.is_empty() {
+            let bars = bars.into_iter();
             chart
-                .draw_series(bars)?
+                .draw_series(bars.map(|(left, right, value)| {
+                    Rectangle::new([(left, 0.0), (right, value)], colour.filled())
+                }))?
                 .label(subject)
                 .legend(move |(x, y)| {
                     Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled())
@@ -117,6 +142,20 @@ fn draw(file: &Path, title: &str, groups: &[(&str, Vec<&Figure>)]) -> Result<(),
         .draw()?;
     root.present()?;
     Ok(())
+}
+
+/// A row's name under its bars: the title says which of its figures they are.
+fn label(bench: &str) -> String {
+    bench.split(": ").next().unwrap_or(bench).to_owned()
+}
+
+/// Three digits, or as many as there are before the point.
+fn short(value: f64) -> String {
+    match value {
+        value if value >= 100.0 => format!("{value:.0}"),
+        value if value >= 10.0 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
 }
 
 /// Where a subject's bars are: left, right, height.
