@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 use crate::core::{MasterSet, Refusal, Terms, Ttl};
 use crate::error::LockError;
 use crate::fanout::Fanout;
+use crate::holdings::Holding;
 use crate::master::{Action, Command};
 use crate::masters::Masters;
 use crate::release::Release;
@@ -46,6 +47,8 @@ struct Sendings {
     released: bool,
     /// Whether a lock was held by it, so that its release lets others in.
     won: bool,
+    /// By which other tasks of this process know of it.
+    holding: Option<Holding>,
 }
 
 /// The masters that granted the token, and those that may have set it.
@@ -117,6 +120,7 @@ impl Claim {
                 ended: false,
                 released: false,
                 won: false,
+                holding: None,
             }),
         }
     }
@@ -156,6 +160,7 @@ impl Claim {
         if sent.settled().holders.is_empty() {
             sent.ended = true;
             sent.released = true;
+            sent.holding = None;
         }
     }
 
@@ -264,15 +269,28 @@ impl Claim {
             holders,
             listener,
         );
+        // Whoever comes now asks behind the release.
+        sent.holding = None;
         if mem::take(&mut sent.won) {
             self.masters.gates.released(&self.key);
         }
         release
     }
 
+    /// Other tasks of this process know of it by this.
+    pub(crate) fn noted(self, holding: Option<Holding>) -> Self {
+        self.sent().holding = holding;
+        self
+    }
+
     /// A quorum has granted it.
     pub(crate) fn is_won(&self) {
-        self.sent().won = true;
+        let mut sent = self.sent();
+        sent.won = true;
+        match &sent.holding {
+            Some(holding) => holding.is_granted(),
+            None => sent.holding = self.masters.holdings.hold(&self.key),
+        }
     }
 
     /// Releases what may be left of a lease that is lost: once, however often

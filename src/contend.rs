@@ -14,6 +14,7 @@ use crate::claim::Claim;
 use crate::core::{Lease, Terms, Vote};
 use crate::error::LockError;
 use crate::gate::{Gate, Turn, is_over};
+use crate::holdings::{Holding, Noted};
 use crate::master::Action;
 use crate::masters::Masters;
 use crate::patience::Patience;
@@ -38,7 +39,11 @@ impl Contender<'_> {
     pub(crate) async fn acquire(&self, patience: &mut Patience) -> Result<Won, LockError> {
         let gates = &self.masters.gates;
         if patience.is_none() {
-            return self.attempt().await;
+            let holding = match self.masters.holdings.ask(self.key) {
+                Noted::First(holding) => holding,
+                Noted::Others => None,
+            };
+            return self.attempt(holding).await;
         }
         let next = if gates.is_awaited(self.key) {
             Next::Knock
@@ -46,8 +51,8 @@ impl Contender<'_> {
             Next::GiveWay
         } else if gates.rivalry.collides(self.key) {
             Next::Enter
-        } else {
-            match self.attempt().await {
+        } else if let Noted::First(holding) = self.masters.holdings.ask(self.key) {
+            match self.attempt(holding).await {
                 Ok(won) => return Ok(won),
                 Err(refused) => {
                     let next = self.after(&refused, false);
@@ -55,6 +60,8 @@ impl Contender<'_> {
                     next
                 }
             }
+        } else {
+            Next::Knock
         };
         // Apart, so that the usual way stays small.
         Box::pin(self.queue(patience, next)).await
@@ -64,13 +71,15 @@ impl Contender<'_> {
     /// for as long as the request waits.
     async fn queue(&self, patience: &mut Patience, next: Next) -> Result<Won, LockError> {
         let place = self.masters.gates.join(self.key);
+        let holdings = &self.masters.holdings;
+        place.gate().is_held_while(|| holdings.has(self.key));
         let left = patience.left();
         let contending = self.contend(place.gate(), patience, next);
         if let Ok(outcome) = timeout(left, contending).await {
             return outcome;
         }
         // The last one needs no turn: it is to say how things are.
-        match self.attempt().await {
+        match self.attempt(None).await {
             Ok(won) => Ok(won),
             Err(refused) => {
                 patience.count_missed();
@@ -97,7 +106,7 @@ impl Contender<'_> {
                     claim.ask_the_rest();
                     settle(claim, self.resource, self.terms).await
                 }
-                Chance::Free | Chance::Unwanted => self.attempt().await,
+                Chance::Free | Chance::Unwanted => self.attempt(None).await,
                 Chance::Missed { asked } => {
                     missed += 1;
                     if asked {
@@ -139,13 +148,13 @@ impl Contender<'_> {
         }
     }
 
-    async fn attempt(&self) -> Result<Won, LockError> {
+    async fn attempt(&self, holding: Option<Holding>) -> Result<Won, LockError> {
         let staking = poll_fn(|context| {
             let (key, listener) = (self.key.clone(), Some(context.waker()));
             let claim = Claim::stake(self.masters, self.runtime, key, self.take, listener);
             Poll::Ready(claim)
         });
-        let claim = staking.await;
+        let claim = staking.await.noted(holding);
         settle(claim, self.resource, self.terms).await
     }
 

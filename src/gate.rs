@@ -163,6 +163,22 @@ impl Gate {
         self.local().state = State::Held;
     }
 
+    /// A task of this process has the lock, if it is so: it may release it just now,
+    /// and not have seen this gate.
+    pub(crate) fn is_held_while(&self, is_held: impl Fn() -> bool) {
+        if !is_held() {
+            return;
+        }
+        let mut local = self.local();
+        if local.state == State::Unknown {
+            local.state = State::Held;
+        }
+        if !is_held() && local.state == State::Held {
+            local.state = State::Freed;
+            self.news.notify_waiters();
+        }
+    }
+
     pub(crate) fn knows_a_holder(&self) -> bool {
         matches!(self.local().state, State::Held)
     }

@@ -94,6 +94,8 @@ mod held;
 #[cfg(feature = "redis")]
 mod hold;
 #[cfg(feature = "redis")]
+mod holdings;
+#[cfg(feature = "redis")]
 mod keeper;
 #[cfg(feature = "redis")]
 mod lock;

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use crate::clock::Clock;
 use crate::core::{MasterSet, lead};
 use crate::gate::Gates;
+use crate::holdings::Holdings;
 use crate::master::{Listener, Master};
 use crate::settings::Settings;
 use crate::timers::Timers;
@@ -19,6 +20,8 @@ pub(crate) struct Masters {
     pub(crate) timers: Timers,
     /// Where those wait who want a lock that another has.
     pub(crate) gates: Arc<Gates>,
+    /// The locks that tasks of this process ask for or have.
+    pub(crate) holdings: Arc<Holdings>,
     /// The locks whose holders hear of it when masters lose the key.
     pub(crate) watches: Arc<Watches>,
     /// How many releases go on in the background.
@@ -57,6 +60,7 @@ impl Masters {
             clock,
             timers: Timers::default(),
             gates: listeners.gates.clone(),
+            holdings: Arc::default(),
             watches: listeners.watches.clone(),
             unsettled: watch::Sender::new(0),
         }
