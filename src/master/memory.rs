@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
+use super::counter::Counter;
 use super::seat::Seat;
 use super::{Action, Admissions, Answer, Command, Fault, Owed, OwedReleases, Reply, Sent, listen};
 use crate::core::Ttl;
@@ -21,7 +22,8 @@ use crate::core::Ttl;
 ///
 /// A new one counts as one that has been up for ever. After [`kill`](Self::kill)
 /// and [`restart`](Self::restart) it is young, and has no vote before the
-/// [quarantine](crate::Builder::restart_quarantine) is over.
+/// [quarantine](crate::Builder::restart_quarantine) is over. It comes back empty,
+/// or with what it had when it was last [saved](Self::save).
 ///
 /// Clones are the same master: keep one, and give the other to the builder.
 ///
@@ -57,7 +59,14 @@ struct Shared {
 struct Memory {
     /// When it was made, and what its clock said then.
     made: (Instant, Duration),
+    /// The highest count that it has ever known. Its clock is ahead of that, as any
+    /// clock is where counting takes its time.
+    highest: u64,
+    /// How often it was killed.
+    kills: usize,
     keys: HashMap<Vec<u8>, Entry>,
+    /// What is on its disk.
+    saved: HashMap<Vec<u8>, Entry>,
     /// Commands that were sent and are not executed yet, in order.
     inbox: VecDeque<Letter>,
     /// Answers that are never given: dropped when the connection is.
@@ -84,6 +93,7 @@ enum Reach {
     CutOff,
 }
 
+#[derive(Clone)]
 struct Entry {
     value: String,
     expires: Option<Instant>,
@@ -111,7 +121,10 @@ impl MemoryMaster {
                 owed: OwedReleases::default(),
                 memory: Mutex::new(Memory {
                     made: (now, since_1970),
+                    highest: 0,
+                    kills: 0,
                     keys: HashMap::new(),
+                    saved: HashMap::new(),
                     inbox: VecDeque::new(),
                     lost: Vec::new(),
                     reach: Reach::Healthy,
@@ -129,12 +142,21 @@ impl MemoryMaster {
         }
     }
 
-    /// Ends the server: connections break, and its memory is lost.
+    /// Ends the server: connections break, and its memory is lost, but for what was
+    /// [saved](Self::save).
     pub fn kill(&self) {
         let mut memory = self.memory();
         memory.break_connection();
         memory.killed = true;
-        memory.keys.clear();
+        memory.kills += 1;
+        memory.keys = memory.saved.clone();
+    }
+
+    /// Writes what it has to its disk, as `SAVE` does: after each
+    /// [`kill`](Self::kill) it comes back with that, however old it is by then.
+    pub fn save(&self) {
+        let mut memory = self.memory();
+        memory.saved = memory.keys.clone();
     }
 
     /// Cuts it off the network: connections break, and it keeps its memory.
@@ -265,7 +287,8 @@ impl MemoryMaster {
         if memory.reach == Reach::Healthy && !memory.rejects {
             for owed in self.shared.owed.take().list.drain(..) {
                 let release = Command::new(Action::Release, owed.key, owed.token);
-                memory.execute(&release, now);
+                // Whatever it says, the key is not there any more.
+                let _ = memory.execute(&release, now);
             }
         }
     }
@@ -304,25 +327,26 @@ impl Memory {
                 cause: "ERR it rejects everything".into(),
             });
         }
-        Ok(self.execute(command, now))
+        self.execute(command, now)
     }
 
-    fn execute(&mut self, command: &Command, now: Instant) -> Answer {
+    fn execute(&mut self, command: &Command, now: Instant) -> Reply {
         self.executed += 1;
         let held = self.live(&command.key, now).map(|entry| &*entry.value);
         match command.action {
             action if held.is_some() && wants_it_free(action) => {
-                return Answer::No;
+                return Ok(Answer::No);
             }
-            Action::Look => return Answer::Yes,
+            Action::Look => return Ok(Answer::Yes),
             Action::TakeFenced(ask) => {
+                let count = self.count(&command.counter(), ask.life, now)?;
                 self.set(&command.key, command.token.to_string(), ask.ttl, now);
-                return Answer::Counted(self.count(&command.counter(), ask.life, now));
+                return Ok(Answer::Counted(count));
             }
             Action::Take(ttl) | Action::GiveBack(ttl) => {
                 self.set(&command.key, command.token.to_string(), ttl, now);
             }
-            _ if held != Some(command.token.as_str()) => return Answer::No,
+            _ if held != Some(command.token.as_str()) => return Ok(Answer::No),
             Action::Extend(ttl) => {
                 if let Some(entry) = self.keys.get_mut(&*command.key) {
                     entry.expires = now.checked_add(ttl.as_duration());
@@ -330,13 +354,13 @@ impl Memory {
             }
             Action::Check => {}
             Action::Raise { count, life } => {
-                return self.raise(&command.counter(), count, life, now);
+                return Ok(self.raise(&command.counter(), count, life, now));
             }
             Action::Release => {
                 self.keys.remove(&*command.key);
             }
         }
-        Answer::Yes
+        Ok(Answer::Yes)
     }
 
     fn set(&mut self, key: &[u8], value: String, ttl: Ttl, now: Instant) {
@@ -347,36 +371,48 @@ impl Memory {
         self.keys.insert(key.to_vec(), entry);
     }
 
-    /// Counts one more; a counter that is not there goes on by the clock.
-    fn count(&mut self, counter: &[u8], life: Ttl, now: Instant) -> u64 {
-        let count = match self.counted(counter, now) {
-            Some(count) => count + 1,
-            None => self.micros(now),
-        };
-        self.set(counter, count.to_string(), life, now);
-        count
+    /// Counts one more, as `take_fenced.lua` does.
+    fn count(&mut self, counter: &[u8], life: Ttl, now: Instant) -> Result<u64, Fault> {
+        let before = self.counter(counter, now);
+        let counted = Counter::next(before, &self.generation(), self.micros(now));
+        let count = counted.map_err(|count| Fault::Counter {
+            cause: format!("{count} is not below 2^53").into(),
+        })?;
+        self.set_counter(counter, count, life, now);
+        Ok(count)
     }
 
+    /// Raises a counter, as `raise.lua` does.
     fn raise(&mut self, counter: &[u8], count: u64, life: Ttl, now: Instant) -> Answer {
-        let before = self.counted(counter, now).unwrap_or(0);
-        if before > count {
+        let before = self.counter(counter, now);
+        if before.is_some_and(|before| !before.may_become(count, &self.generation())) {
             return Answer::No;
         }
-        if before < count {
-            self.set(counter, count.to_string(), life, now);
-        }
+        self.set_counter(counter, count, life, now);
         Answer::Yes
     }
 
-    fn counted(&self, counter: &[u8], now: Instant) -> Option<u64> {
-        self.live(counter, now)
-            .and_then(|entry| entry.value.parse().ok())
+    fn counter(&self, counter: &[u8], now: Instant) -> Option<Counter<'_>> {
+        let entry = self.live(counter, now)?;
+        Some(Counter::read(&entry.value))
+    }
+
+    fn set_counter(&mut self, counter: &[u8], count: u64, life: Ttl, now: Instant) {
+        self.highest = count.max(self.highest);
+        let value = Counter::value(count, &self.generation());
+        self.set(counter, value, life, now);
+    }
+
+    /// What a real one has in its INFO.
+    fn generation(&self) -> String {
+        self.kills.to_string()
     }
 
     /// The server's clock, in microseconds since 1970.
     fn micros(&self, now: Instant) -> u64 {
         let since = now.saturating_duration_since(self.made.0);
-        (self.made.1 + since).as_micros() as u64
+        let micros = (self.made.1 + since).as_micros() as u64;
+        micros.max(self.highest + 1)
     }
 
     fn live(&self, key: &[u8], now: Instant) -> Option<&Entry> {

@@ -11,6 +11,8 @@
 
 mod admission;
 mod command;
+#[cfg(feature = "testing")]
+mod counter;
 mod fault;
 #[cfg(feature = "testing")]
 mod memory;

@@ -46,6 +46,18 @@ impl Count {
         Self { more, ..self }
     }
 
+    pub(crate) fn higher(self, other: Self) -> Self {
+        match self.value() < other.value() {
+            true => other,
+            false => self,
+        }
+    }
+
+    /// Those with the same seed, down to none counted.
+    fn fewer(self) -> impl Iterator<Item = Self> {
+        (0..=self.more).map(move |more| Self { more, ..self })
+    }
+
     /// The number that clients see, at present.
     pub(crate) fn value(self) -> u64 {
         u64::from(NEVER - self.seeded) * TICK + u64::from(self.more)
@@ -68,6 +80,22 @@ impl Count {
 }
 
 impl<const N: usize> World<N> {
+    /// What a master's counter may have been, if there is one: what it is, any lower
+    /// one that makes a difference, and one that is below all.
+    pub(crate) fn older_counts(&self, master: usize) -> Vec<Count> {
+        let Some(own) = self.columns[master].master.count else {
+            return Vec::new();
+        };
+        let mut older = vec![Count::unseeded()];
+        older.extend(own.fewer());
+        let mut all = *self;
+        all.with_counts(|count| older.push(*count));
+        older.retain(|count| count.value() <= own.value());
+        older.sort_unstable();
+        older.dedup();
+        older
+    }
+
     /// Does this with every count in the state.
     pub(crate) fn with_counts(&mut self, mut act: impl FnMut(&mut Count)) {
         let mut with = |count: &mut Option<Count>| {

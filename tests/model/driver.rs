@@ -303,7 +303,12 @@ impl<const N: usize> Step<'_, N> {
     /// Whether a master may have lost a key before its time.
     fn has_forgotten(&self) -> bool {
         let faults = self.world.faults;
-        (faults.crashes, faults.jumps) != (self.setting.crashes, self.setting.jumps)
+        let left = (faults.crashes, faults.reverts, faults.jumps);
+        left != (
+            self.setting.crashes,
+            self.setting.reverts,
+            self.setting.jumps,
+        )
     }
 
     pub(crate) fn check_quorum(&mut self, client: usize) {

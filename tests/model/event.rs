@@ -49,6 +49,8 @@ events! {
     SecondRoundLost: "a second round is lost",
     LateGrantFenced: "a master grants in the second round",
     CounterExpired: "a counter expires",
+    OldNotCounted: "a master doesn't count on from an older counter",
+    OldNotRaised: "a master doesn't raise an older counter",
     ExpiredEarly: "a key expires early, by a jump of the clock",
 }
 

@@ -2,6 +2,7 @@
 
 use redquorum::core::Vote;
 
+use super::count::Count;
 use super::event::Event;
 use super::link::Answer;
 use super::promise::Promise;
@@ -66,9 +67,21 @@ impl<const N: usize> Step<'_, N> {
     fn count(&mut self, client: usize, master: usize, request: Request) -> Vote {
         let fence = self.world.clients[client].fence(request.round);
         let this = &mut self.world.columns[master].master;
+        let is_untrusted = this.is_untrusted(self.setting);
         match (request.kind, fence) {
-            (Kind::Take, _) => this.count_grant(self.setting),
-            (Kind::Raise, Some(fence)) => return this.raise(fence, self.setting),
+            (Kind::Take, _) => {
+                this.count_grant(self.setting);
+                if is_untrusted {
+                    self.shows(Event::OldNotCounted);
+                }
+            }
+            (Kind::Raise, Some(fence)) => {
+                let vote = this.raise(fence, self.setting);
+                if is_untrusted {
+                    self.shows(Event::OldNotRaised);
+                }
+                return vote;
+            }
             _ => {}
         }
         Vote::Yes
@@ -106,6 +119,28 @@ impl<const N: usize> Step<'_, N> {
         }
         let quarantine = self.setting.quarantine;
         self.world.columns[master].master.crash(quarantine);
+    }
+
+    /// A master is killed, and is up again with an older counter. Connections to it
+    /// break; releases are sent again, and answers that it had sent may still come.
+    pub(crate) fn revert(&mut self, master: usize, to: Count, keeps_key: bool) {
+        self.world.faults.reverts -= 1;
+        for client in 0..2 {
+            let is_own = self.world.columns[master]
+                .master
+                .holds(self.own_token(client));
+            let awaited = self.awaits_any(client, master);
+            let link = self.link(client, master);
+            link.forgot |= is_own && !keeps_key;
+            link.reconnect(true, true);
+            link.strays = Default::default();
+            if awaited {
+                link.fail();
+            }
+        }
+        let quarantine = self.setting.quarantine;
+        let this = &mut self.world.columns[master].master;
+        this.revert(to, keeps_key, quarantine);
     }
 
     /// A connection is lost with what is on its way, and there is a new one.

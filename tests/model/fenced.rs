@@ -70,6 +70,24 @@ fn s16_a_master_that_forgets_its_counter() {
 }
 
 #[test]
+fn s16_a_master_that_comes_back_with_an_older_counter() {
+    let setting = Setting {
+        reverts: 1,
+        counters: &[Some(0)],
+        expects: &[
+            GrantedA,
+            GrantedB,
+            SecondRound,
+            QuarantineRefused,
+            OldNotCounted,
+            OldNotRaised,
+        ],
+        ..fenced("S16: 1+1 rounds, 1 counter comes back older")
+    };
+    explore::<3>(setting).holds();
+}
+
+#[test]
 fn s16_counters_that_expire() {
     let setting = Setting {
         counter_life: 2,
@@ -105,6 +123,17 @@ fn s16_no_seed_for_a_counter_that_was_forgotten() {
         crashes: 1,
         mutation: Some(Mutation::NoSeed),
         ..broken("S16: no seed after a crash")
+    };
+    explore::<3>(setting).breaks(Promise::TokensIncrease, 12);
+}
+
+#[test]
+fn s16_an_older_counter_is_counted_on() {
+    let setting = Setting {
+        reverts: 1,
+        counters: &[Some(0)],
+        mutation: Some(Mutation::OldCounted),
+        ..broken("S16: an older counter is counted on")
     };
     explore::<3>(setting).breaks(Promise::TokensIncrease, 12);
 }
@@ -196,6 +225,75 @@ fn s16_deep_a_crash_and_any_counters() {
         ..fenced("S16: 1+1 rounds, any counters, 1 crash")
     };
     explore::<3>(setting).holds();
+}
+
+#[test]
+#[ignore = "deep"]
+fn s16_deep_an_older_counter_and_counters_apart() {
+    let setting = Setting {
+        reverts: 1,
+        counters: APART,
+        ..fenced("S16: 1+1 rounds, counters apart, 1 comes back older")
+    };
+    explore::<3>(setting).holds();
+}
+
+#[test]
+#[ignore = "deep"]
+fn s16_deep_two_older_counters() {
+    let setting = Setting {
+        reverts: 2,
+        counters: &[Some(0)],
+        ..fenced("S16: 1+1 rounds, 2 counters come back older")
+    };
+    explore::<3>(setting).holds();
+}
+
+#[test]
+#[ignore = "deep"]
+fn s16_deep_an_older_counter_and_a_crash() {
+    let setting = Setting {
+        reverts: 1,
+        crashes: 1,
+        counters: &[Some(0)],
+        ..fenced("S16: 1+1 rounds, 1 crash, 1 counter comes back older")
+    };
+    explore::<3>(setting).holds();
+}
+
+#[test]
+#[ignore = "deep"]
+fn s16_deep_an_older_counter_after_two_rounds() {
+    let setting = Setting {
+        rounds: [2, 1],
+        reverts: 1,
+        counters: &[Some(0)],
+        ..fenced("S16: 2+1 rounds, 1 counter comes back older")
+    };
+    explore::<3>(setting).holds();
+}
+
+#[test]
+#[ignore = "deep"]
+fn s16_deep_an_older_counter_and_clocks_apart_by_less_than_the_quarantine() {
+    let setting = Setting {
+        reverts: 1,
+        skew: 1,
+        quarantine: 2,
+        ..fenced("S16: clocks 1 apart, quarantine 2, 1 counter comes back older")
+    };
+    explore::<3>(setting).holds();
+}
+
+#[test]
+#[ignore = "deep"]
+fn s16_deep_an_older_counter_and_clocks_apart_by_the_quarantine() {
+    let setting = Setting {
+        reverts: 1,
+        skew: 1,
+        ..broken("S16: clocks apart by the quarantine, 1 counter comes back older")
+    };
+    explore::<3>(setting).breaks(Promise::TokensIncrease, 14);
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub(crate) struct Master {
     pub(crate) key: Option<Key>,
     /// What its counter says, if there is one.
     pub(crate) count: Option<Count>,
+    /// The counter is of another generation: it may be older than it was.
+    pub(crate) is_old: bool,
     /// In how many ticks the counter expires; 0 is never.
     pub(crate) count_left: u8,
     /// By how many ticks its clock is behind the one that is furthest ahead.
@@ -72,6 +74,10 @@ impl Master {
     /// Counts a grant, as `take_fenced.lua` does.
     pub(crate) fn count_grant(&mut self, setting: &Setting) {
         let count = match self.count {
+            Some(count) if self.is_untrusted(setting) => {
+                let seeded = Count::seeded(self.behind);
+                count.after(1).higher(seeded)
+            }
             Some(count) => count.after(1),
             None if setting.is(Mutation::NoSeed) => Count::unseeded(),
             None => Count::seeded(self.behind),
@@ -79,9 +85,17 @@ impl Master {
         self.keep(count, setting);
     }
 
+    /// Whether its counter may be older than it was.
+    pub(crate) fn is_untrusted(&self, setting: &Setting) -> bool {
+        self.is_old && !setting.is(Mutation::OldCounted)
+    }
+
     /// Raises the counter, as `raise.lua` does where the key has the token: not if
-    /// it is higher.
+    /// it is higher, or of another generation.
     pub(crate) fn raise(&mut self, count: Count, setting: &Setting) -> Vote {
+        if self.is_untrusted(setting) {
+            return Vote::No;
+        }
         if self.is_above(count) && !setting.is(Mutation::RaisedAbove) {
             return Vote::No;
         }
@@ -97,6 +111,7 @@ impl Master {
 
     fn keep(&mut self, count: Count, setting: &Setting) {
         self.count = Some(count);
+        self.is_old = false;
         self.count_left = setting.counter_life;
     }
 
@@ -132,6 +147,7 @@ impl Master {
             self.count_left -= 1;
             if self.count_left == 0 {
                 self.count = None;
+                self.is_old = false;
             }
         }
     }
@@ -140,7 +156,18 @@ impl Master {
     pub(crate) fn crash(&mut self, quarantine: u8) {
         self.key = None;
         self.count = None;
+        self.is_old = false;
         self.count_left = 0;
+        self.young = quarantine;
+    }
+
+    /// It is up again at once, with an older counter.
+    pub(crate) fn revert(&mut self, to: Count, keeps_key: bool, quarantine: u8) {
+        if !keeps_key {
+            self.key = None;
+        }
+        self.count = Some(to);
+        self.is_old = true;
         self.young = quarantine;
     }
 }

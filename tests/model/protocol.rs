@@ -7,6 +7,7 @@ use stateright::{Model, Property};
 
 use super::ballot::Ballot;
 use super::client::Phase;
+use super::count::Count;
 use super::event::{Event, Events};
 use super::link::{Answer, Voted};
 use super::promise::Promise;
@@ -58,6 +59,11 @@ pub(crate) enum Action {
     },
     Crash {
         master: usize,
+    },
+    Revert {
+        master: usize,
+        to: Count,
+        keeps_key: bool,
     },
     Reconnect {
         client: usize,
@@ -112,6 +118,11 @@ impl<const N: usize> Protocol<N> {
             Action::Reseed { client } => step.reseed(client),
             Action::Release { client } => step.release(client),
             Action::Crash { master } => step.crash(master),
+            Action::Revert {
+                master,
+                to,
+                keeps_key,
+            } => step.revert(master, to, keeps_key),
             Action::Reconnect { client, master } => step.reconnect(client, master),
             Action::Jump { master } => step.jump(master),
         }
@@ -198,8 +209,26 @@ impl<const N: usize> Protocol<N> {
         if world.faults.crashes > 0 {
             actions.push(Action::Crash { master });
         }
+        if world.faults.reverts > 0 {
+            self.reverts(world, master, actions);
+        }
         if world.faults.jumps > 0 && !this.jumped && this.key.is_some() {
             actions.push(Action::Jump { master });
+        }
+    }
+}
+
+impl<const N: usize> Protocol<N> {
+    fn reverts(&self, world: &World<N>, master: usize, actions: &mut Vec<Action>) {
+        let has_key = world.columns[master].master.key.is_some();
+        for to in world.older_counts(master) {
+            for keeps_key in [false, true].into_iter().take(1 + usize::from(has_key)) {
+                actions.push(Action::Revert {
+                    master,
+                    to,
+                    keeps_key,
+                });
+            }
         }
     }
 }
@@ -299,6 +328,16 @@ impl fmt::Debug for Action {
             Action::Reseed { client } => write!(f, "{} gives the key back", name(client)),
             Action::Release { client } => write!(f, "{} releases", name(client)),
             Action::Crash { master } => write!(f, "m{master} restarts without its memory"),
+            Action::Revert {
+                master, keeps_key, ..
+            } => {
+                let key = if keeps_key {
+                    "and its key"
+                } else {
+                    "without its key"
+                };
+                write!(f, "m{master} restarts with an older counter {key}")
+            }
             Action::Reconnect { client, master } => {
                 write!(f, "{} connects to m{master} anew", name(client))
             }

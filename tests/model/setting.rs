@@ -17,6 +17,9 @@ pub(crate) struct Setting {
     pub(crate) quarantine: u8,
     /// How many times a master crashes and is up again without its memory.
     pub(crate) crashes: u8,
+    /// How many times a master restarts with an older counter than it had, its key
+    /// lost or not.
+    pub(crate) reverts: u8,
     /// How many connections are lost.
     pub(crate) reconnects: u8,
     /// How many masters' clocks jump a tick ahead, once each.
@@ -78,6 +81,8 @@ pub(crate) enum Mutation {
     SecondRoundUnawaited,
     /// A counter that is not there begins at 0.
     NoSeed,
+    /// Whoever has written a counter, it is counted on, and raised.
+    OldCounted,
 }
 
 impl Setting {
@@ -91,6 +96,7 @@ impl Setting {
             drift: 0,
             quarantine: 2,
             crashes: 0,
+            reverts: 0,
             reconnects: 0,
             jumps: 0,
             kills: true,

@@ -34,6 +34,7 @@ pub(crate) struct Column {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Faults {
     pub(crate) crashes: u8,
+    pub(crate) reverts: u8,
     pub(crate) reconnects: u8,
     pub(crate) jumps: u8,
 }
@@ -45,6 +46,7 @@ impl<const N: usize> World<N> {
             clients: [Client::default(); 2],
             faults: Faults {
                 crashes: setting.crashes,
+                reverts: setting.reverts,
                 reconnects: setting.reconnects,
                 jumps: setting.jumps,
             },

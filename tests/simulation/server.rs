@@ -345,11 +345,13 @@ impl Server {
     }
 
     fn info(&self, now: u64) -> String {
+        // One that nobody follows has another of both with each process.
+        let (run_id, replid) = (&self.run_id, &self.run_id);
         format!(
-            "# Server\r\nredis_version:7.0.15\r\nrun_id:{}\r\nuptime_in_seconds:{}\r\n\r\n\
+            "# Server\r\nredis_version:7.0.15\r\nrun_id:{run_id}\r\nuptime_in_seconds:{}\r\n\r\n\
              # Memory\r\nmaxmemory_policy:noeviction\r\n\r\n\
-             # Persistence\r\naof_enabled:{}\r\n\r\n# Replication\r\nrole:master\r\n",
-            self.run_id,
+             # Persistence\r\naof_enabled:{}\r\n\r\n\
+             # Replication\r\nrole:master\r\nmaster_replid:{replid}\r\n",
             // Both are whole seconds of its clock.
             now / 1000 - self.started / 1000,
             u8::from(self.options.durable),

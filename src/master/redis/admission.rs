@@ -29,6 +29,9 @@ pub(super) struct Register {
 pub(super) struct Standing {
     /// The process of the server: changes at every restart.
     pub(super) run_id: Option<Arc<str>>,
+    /// What the process calls what it has: changes at every restart of a master,
+    /// and when a replica is promoted, so that an older state has another (S16).
+    pub(super) generation: Option<Arc<str>>,
     pub(super) evidence: Evidence,
     /// Why it has no vote, however old it is.
     pub(super) no_master: Option<Fault>,
@@ -48,6 +51,7 @@ struct Known {
 #[derive(Debug, Default, PartialEq)]
 struct Info {
     run_id: Option<Arc<str>>,
+    replid: Option<Arc<str>>,
     uptime: Option<Duration>,
     is_replica: bool,
     appends: bool,
@@ -107,6 +111,7 @@ impl Register {
                 age: self.remember(&info, answered),
                 keeps_all,
             },
+            generation: info.replid.or_else(|| info.run_id.clone()),
             run_id: info.run_id,
             no_master,
         }
@@ -162,8 +167,10 @@ impl Info {
             .collect();
         let uptime = fields.get("uptime_in_seconds");
         let policy = fields.get("maxmemory_policy");
+        let id = |name| fields.get(name).filter(|id| !id.is_empty());
         Self {
-            run_id: fields.get("run_id").map(|id| (*id).into()),
+            run_id: id("run_id").map(|id| (*id).into()),
+            replid: id("master_replid").map(|id| (*id).into()),
             uptime: uptime.and_then(|text| text.parse().ok().map(Duration::from_secs)),
             is_replica: fields.get("role") == Some(&"slave"),
             appends: fields.get("aof_enabled") == Some(&"1"),
@@ -212,6 +219,12 @@ mod tests {
             "{INFO}noeviction\r\nrole:master\r\naof_enabled:0\r\n"
         ));
         assert_eq!(read, master);
+        let with_replid = Info {
+            replid: Some("c2".into()),
+            ..master
+        };
+        let read = Info::parse(&format!("{INFO}noeviction\r\nmaster_replid:c2\r\n"));
+        assert_eq!(read, with_replid);
         for policy in ["volatile-lru", "volatile-ttl", "allkeys-random"] {
             let read = Info::parse(&format!(
                 "{INFO}{policy}\r\nrole:slave\r\naof_enabled:1\r\n"
@@ -224,7 +237,14 @@ mod tests {
             };
             assert_eq!(read, replica);
         }
-        for strange in ["", "\r\n", "+OK", "run_id", "uptime_in_seconds:soon\r\n"] {
+        for strange in [
+            "",
+            "\r\n",
+            "+OK",
+            "run_id",
+            "run_id:",
+            "uptime_in_seconds:soon\r\n",
+        ] {
             assert_eq!(Info::parse(strange), Info::default());
         }
     }
@@ -258,6 +278,22 @@ mod tests {
             let standing = register.enter(info, false, at(answered));
             standing.evidence.age.at(at(answered)).as_secs()
         })
+    }
+
+    #[test]
+    fn s16_the_generation_is_that_of_the_data_or_else_of_the_process() {
+        let generation = |replid: Option<&str>, run_id: Option<&str>| {
+            let told = Info {
+                run_id: run_id.map(Into::into),
+                replid: replid.map(Into::into),
+                ..Info::default()
+            };
+            let standing = register().enter(told, false, at(100));
+            standing.generation.as_deref().map(str::to_owned)
+        };
+        assert_eq!(generation(Some("c"), Some("a")), Some("c".into()));
+        assert_eq!(generation(None, Some("a")), Some("a".into()));
+        assert_eq!(generation(None, None), None);
     }
 
     #[test]

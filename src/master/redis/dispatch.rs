@@ -21,8 +21,17 @@ pub(super) fn send(
         return Sent::Not(fault.clone());
     }
     let admission = &link.register.admission;
-    let ruling = admission.rule(command.action, &standing.evidence);
-    ruling.apply(|| Sent::Pending(dispatch(link, session, command, waker)))
+    let rule = || admission.rule(command.action, &standing.evidence);
+    if !command.action.counts() {
+        return rule().apply(|| Sent::Pending(dispatch(link, session, command, waker)));
+    }
+    match &standing.generation {
+        Some(generation) => rule().apply(|| {
+            let command = command.of_generation(generation);
+            Sent::Pending(dispatch(link, session, &command, waker))
+        }),
+        None => Sent::Not(Fault::NoGeneration),
+    }
 }
 
 /// Puts the command on the connection's queue: polling it once does that,

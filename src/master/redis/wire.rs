@@ -4,11 +4,15 @@ use tokio::task::unconstrained;
 
 use super::connection::Connection;
 use super::script;
+use crate::core::Ttl;
 use crate::master::{Action, Answer, Command, Fault, Reply};
 
 /// The least count that is too high: above it, numbers of Lua and of JSON are not
-/// exact.
+/// exact. The script gives none.
 const TOO_HIGH: i64 = 1 << 53;
+
+/// What the script calls a counter that would be too high.
+const COUNTER: &str = "COUNTER";
 
 /// A command as it goes over the wire.
 pub(crate) struct Wire(Cmd);
@@ -68,8 +72,9 @@ fn by_hash(command: &Command) -> Cmd {
 /// release (S7), and an extension after the next one of the same lock, to undo it
 /// where that one is longer.
 fn in_full(command: &Command) -> Cmd {
-    let mut eval = cmd("EVAL");
-    eval.arg(script::source(command.action));
+    let source = script::source(command.action);
+    let mut eval = Cmd::with_capacity(9, 256 + source.len() + 2 * command.key.len());
+    eval.arg("EVAL").arg(source);
     add_arguments(&mut eval, command);
     eval
 }
@@ -78,14 +83,9 @@ fn add_arguments(script: &mut Cmd, command: &Command) {
     let token = command.token.as_str();
     match command.action {
         Action::TakeFenced(ask) => {
-            script.arg(2).arg(&*command.key).arg(command.counter());
-            script.arg(token).arg(ask.ttl.as_millis());
-            script.arg(ask.life.as_millis());
+            add_counter(script, command, ask.ttl.as_millis(), ask.life);
         }
-        Action::Raise { count, life } => {
-            script.arg(2).arg(&*command.key).arg(command.counter());
-            script.arg(token).arg(count).arg(life.as_millis());
-        }
+        Action::Raise { count, life } => add_counter(script, command, count, life),
         Action::Extend(ttl) => {
             script.arg(1).arg(&*command.key).arg(token);
             script.arg(ttl.as_millis());
@@ -94,6 +94,14 @@ fn add_arguments(script: &mut Cmd, command: &Command) {
             script.arg(1).arg(&*command.key).arg(token);
         }
     }
+}
+
+/// Without a generation the script has an argument too few, and fails.
+fn add_counter(script: &mut Cmd, command: &Command, number: u64, life: Ttl) {
+    script.arg(2).arg(&*command.key).arg(command.counter());
+    script.arg(command.token.as_str()).arg(number);
+    script.arg(life.as_millis());
+    script.arg(command.generation.as_deref());
 }
 
 /// Puts the command on the connection's queue without waiting for an answer: a
@@ -138,7 +146,7 @@ fn read(command: &Command, answer: RedisResult<Value>) -> Reply {
         (_, Ok(other)) => Err(Fault::Broken {
             cause: format!("an answer to another command: {other:?}").into(),
         }),
-        (_, Err(error)) => fault(&error),
+        (action, Err(error)) => fault(action, &error),
     }
 }
 
@@ -146,14 +154,20 @@ fn counted(count: i64) -> Reply {
     match u64::try_from(count) {
         Ok(exact) if count < TOO_HIGH => Ok(Answer::Counted(exact)),
         _ => Err(Fault::Broken {
-            cause: format!("its counter for fencing tokens says {count}").into(),
+            cause: format!("a count that the script doesn't give: {count}").into(),
         }),
     }
 }
 
-fn fault(error: &RedisError) -> Reply {
+fn fault(action: Action, error: &RedisError) -> Reply {
     let cause = describe(error);
-    if cause.contains("WRONGTYPE") {
+    let is_wrong_type = cause.contains("WRONGTYPE");
+    if action.counts() && (is_wrong_type || error.code() == Some(COUNTER)) {
+        return Err(Fault::Counter {
+            cause: cause.into(),
+        });
+    }
+    if is_wrong_type {
         // The key is not a lock at all, so its value is not the token.
         return Ok(Answer::No);
     }
