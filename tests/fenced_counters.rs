@@ -39,10 +39,11 @@ async fn take_many(redlock: &Redlock) -> u64 {
     take(redlock).await
 }
 
-/// Takes the lock, and has all masters write what they have counted to their snapshots.
+/// Takes the lock until the counters of all masters agree, and has them write these to
+/// their snapshots.
 async fn take_and_save(redlock: &Redlock, fleet: &Fleet) -> Vec<u64> {
     let mut saved = Vec::new();
-    while saved.len() < fleet.len() {
+    while saved.len() < fleet.len() || saved.iter().any(|count| *count != saved[0]) {
         take(redlock).await;
         redlock.settled().await;
         saved = fleet.counts("a").await;

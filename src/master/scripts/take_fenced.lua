@@ -4,8 +4,8 @@
 -- server, which is another after each restart.
 -- The count, or nothing: it is taken. An error: the counter can't count any more.
 -- The counter is a hash whose one field is the generation that wrote it, at the
--- count. The lock is set last: where anything fails, nothing was taken. The field may
--- have gone up by one then, or be there at 1, which no later count goes on from.
+-- count. The lock is set last: where anything fails, nothing was taken, though the
+-- field may have gone up by one, or be there at 1, which no later count goes on from.
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return false
 end
