@@ -68,3 +68,38 @@ fn counted(value: &str) -> Option<u64> {
         false => Some(digits.parse().unwrap_or(u64::MAX)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(text: &[(&str, &str)]) -> Fields {
+        let owned = |(field, value): &(&str, &str)| (field.to_string(), value.to_string());
+        text.iter().map(owned).collect()
+    }
+
+    /// `tests/scripts/raising.rs` has the same of the script.
+    #[test]
+    fn s16_a_counter_is_raised_where_it_is_lower_and_of_this_generation_alone() {
+        for raised in [&[][..], &[("me", "5")], &[("me", "17")]] {
+            let mut counter = fields(raised);
+            assert!(raise(&mut counter, "me", 17), "{raised:?}");
+            assert_eq!(counter, fields(&[("me", "17")]), "{raised:?}");
+        }
+        for left in [
+            &[("me", "18")][..],
+            &[("you", "5")],
+            &[("me", "5"), ("you", "5")],
+            &[("me", "none")],
+            &[("me", "5.5")],
+            &[("me", "05")],
+            &[("me", "0")],
+            &[("me", "-5")],
+            &[("me", "99999999999999999999")],
+        ] {
+            let mut counter = fields(left);
+            assert!(!raise(&mut counter, "me", 17), "{left:?}");
+            assert_eq!(counter, fields(left));
+        }
+    }
+}
