@@ -37,7 +37,7 @@ pub(super) fn raise(fields: &mut Fields, generation: &str, count: u64) -> bool {
         let before = integer(value).and_then(|before| u64::try_from(before).ok());
         writer == generation && before.is_some_and(|before| (1..=count).contains(&before))
     };
-    let may = fields.len() < 2 && fields.iter().all(own);
+    let may = fields.iter().all(own);
     if may {
         fields.insert(generation.to_owned(), count.to_string());
     }
