@@ -15,8 +15,12 @@ use tokio::time::timeout;
 /// The counter of each master.
 fn counts(masters: &[MemoryMaster]) -> Vec<Option<u64>> {
     let counter = helper_key(KEY.as_bytes(), "fence");
-    let count = |counter: String| counter.split(':').next().unwrap().parse().unwrap();
-    let counts = masters.iter().map(|master| master.get(&counter).map(count));
+    let counts = masters.iter().map(|master| {
+        let fields = master.get_hash(&counter)?;
+        let values: Vec<&String> = fields.values().collect();
+        assert_eq!(values.len(), 1, "one generation: {fields:?}");
+        Some(values[0].parse().unwrap())
+    });
     counts.collect()
 }
 
@@ -31,7 +35,7 @@ async fn token(masters: &[MemoryMaster]) -> u64 {
 async fn aligned(masters: &[MemoryMaster]) -> u64 {
     let counter = helper_key(KEY.as_bytes(), "fence");
     for master in masters {
-        master.set(&counter, "4000000000000000", None);
+        master.set_hash(&counter, [("another", "4000000000000000")], None);
     }
     let token = token(masters).await;
     assert_eq!(counts(masters), vec![Some(token); masters.len()]);
@@ -170,7 +174,8 @@ async fn a_counter_that_is_too_high_takes_nothing() {
     let masters = masters::<3>();
     let counter = helper_key(KEY.as_bytes(), "fence");
     for master in &masters {
-        master.set(&counter, (1_u64 << 53).to_string(), Some(ms(90_000)));
+        let too_high = [("another", (1_u64 << 53).to_string())];
+        master.set_hash(&counter, too_high, Some(ms(90_000)));
     }
     let refused = redlock(&masters).lock(KEY).fenced().try_once().await;
     let refused = refused.unwrap_err();

@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redquorum::core::helper_key;
@@ -38,23 +39,14 @@ async fn take_many(redlock: &Redlock) -> u64 {
     take(redlock).await
 }
 
-fn count(counter: &[u8]) -> u64 {
-    let text = std::str::from_utf8(counter).unwrap();
-    text.split(':').next().unwrap().parse().unwrap()
-}
-
-async fn counts(fleet: &Fleet) -> Vec<u64> {
-    let counters = fleet.get(helper_key(b"a", "fence")).await;
-    counters.into_iter().flatten().map(|c| count(&c)).collect()
-}
-
-/// Takes the lock, and has all masters write what they have counted to their snapshots.
+/// Takes the lock until the counters of all masters agree, and has them write these to
+/// their snapshots.
 async fn take_and_save(redlock: &Redlock, fleet: &Fleet) -> Vec<u64> {
     let mut saved = Vec::new();
-    while saved.len() < fleet.len() {
+    while saved.len() < fleet.len() || saved.iter().any(|count| *count != saved[0]) {
         take(redlock).await;
         redlock.settled().await;
-        saved = counts(fleet).await;
+        saved = fleet.counts("a").await;
     }
     for url in fleet.urls() {
         let () = inspect::ask(&url, &redis::cmd("SAVE")).await;
@@ -79,7 +71,8 @@ async fn s16_the_token_after_one_master_came_back_with_an_older_counter_is_large
     kill_and_restart(&mut fleet[0]).await;
     fleet[1].stop();
     fleet[2].cont();
-    assert_eq!(count(&fleet[0].get("{a}:fence").await.unwrap()), saved[0]);
+    let back = inspect::count(&fleet[0].url(), "{a}:fence").await;
+    assert_eq!(back, Some(saved[0]));
     let next = take(&redlock).await;
     assert!(next > before, "{next} after {before}");
 }
@@ -94,7 +87,7 @@ async fn s16_the_token_after_all_masters_came_back_with_older_counters_is_larger
         for master in fleet.iter_mut() {
             kill_and_restart(master).await;
         }
-        assert_eq!(counts(&fleet).await, saved, "that of the snapshot");
+        assert_eq!(fleet.counts("a").await, saved, "that of the snapshot");
         let next = take(&redlock).await;
         assert!(next > before, "{next} after {before}");
         saved = take_and_save(&redlock, &fleet).await;
@@ -112,8 +105,7 @@ async fn s16_the_token_of_a_replica_that_was_promoted_is_larger() {
     follow.arg("127.0.0.1").arg(master.addr().port());
     let () = inspect::ask(&replica.url(), &follow).await;
     eventually("it has a copy", 10 * SECOND, async || {
-        let counter = replica.get("{a}:fence").await;
-        counter.is_some_and(|counter| count(&counter) == copied)
+        inspect::count(&replica.url(), "{a}:fence").await == Some(copied)
     })
     .await;
     let mut lead = redis::cmd("REPLICAOF");
@@ -129,11 +121,29 @@ fn micros() -> u64 {
     now.as_micros() as u64
 }
 
-async fn set_counter(server: &Server, resource: &str, counter: &str) {
-    let mut set = redis::cmd("SET");
-    set.arg(helper_key(resource.as_bytes(), "fence"))
-        .arg(counter);
-    let () = inspect::ask(&server.url(), set.arg("PX").arg(90_000)).await;
+/// The fields of a counter.
+type Fields = BTreeMap<String, String>;
+
+/// Fields as `generation=count,generation=count`.
+fn fields(text: &str) -> Fields {
+    let fields = text.split(',').map(|field| {
+        let (generation, count) = field.split_once('=').unwrap();
+        (generation.to_owned(), count.to_owned())
+    });
+    fields.collect()
+}
+
+async fn set_counter(server: &Server, resource: &str, fields: &Fields) {
+    let counter = helper_key(resource.as_bytes(), "fence");
+    let () = inspect::ask(&server.url(), redis::cmd("DEL").arg(&counter)).await;
+    let mut set = redis::cmd("HSET");
+    let () = inspect::ask(&server.url(), set.arg(&counter).arg(fields)).await;
+    let mut expire = redis::cmd("PEXPIRE");
+    let () = inspect::ask(&server.url(), expire.arg(&counter).arg(90_000)).await;
+}
+
+async fn counter(server: &Server) -> Fields {
+    inspect::ask(&server.url(), redis::cmd("HGETALL").arg("{a}:fence")).await
 }
 
 fn counter_fault(refused: &LockError) -> &Fault {
@@ -147,7 +157,8 @@ fn counter_fault(refused: &LockError) -> &Fault {
 async fn a_counter_that_is_too_high_hurts_nothing_but_its_lock() {
     let server = Server::start().await;
     let redlock = support::builder().masters([server.url()]).build().unwrap();
-    set_counter(&server, "a", "9007199254740992").await;
+    let too_high = fields("you=9007199254740992");
+    set_counter(&server, "a", &too_high).await;
     let other = redlock.lock("b").fenced().await.unwrap();
     for _ in 0..3 {
         let refused = redlock.lock("a").fenced().try_once().await.unwrap_err();
@@ -156,8 +167,8 @@ async fn a_counter_that_is_too_high_hurts_nothing_but_its_lock() {
         assert!(fault.to_string().contains("not below 2^53"), "{fault}");
     }
     assert_eq!(server.get("a").await, None);
-    let counter = server.get("{a}:fence").await.unwrap();
-    assert_eq!(counter, b"9007199254740992");
+    let left = counter(&server).await;
+    assert_eq!(left["you"], "9007199254740992");
     let left: u64 = inspect::ask(&server.url(), redis::cmd("PTTL").arg("{a}:fence")).await;
     assert!(left <= 90_000, "it has a new life");
     other.extend(SECOND).await.unwrap();
@@ -166,17 +177,45 @@ async fn a_counter_that_is_too_high_hurts_nothing_but_its_lock() {
     assert_eq!(states.masters()[0].last_error, None, "the connection broke");
 }
 
-#[tokio::test]
-async fn a_counter_of_another_type_is_not_told_as_a_lock_that_is_taken() {
-    let server = Server::start().await;
-    let redlock = support::builder().masters([server.url()]).build().unwrap();
-    let mut push = redis::cmd("RPUSH");
-    let _: i64 = inspect::ask(&server.url(), push.arg("{a}:fence").arg("1")).await;
+/// Asked for with the counter that the command makes, what the fault of the lock says.
+async fn fault_of(server: &Server, redlock: &Redlock, make: &mut redis::Cmd) -> String {
+    server.wipe().await;
+    let _: redis::Value = inspect::ask(&server.url(), make).await;
     let refused = redlock.lock("a").fenced().try_once().await.unwrap_err();
     let fault = counter_fault(&refused);
     assert!(matches!(fault, Fault::Counter { .. }), "{fault}");
-    assert!(fault.to_string().contains("WRONGTYPE"), "{fault}");
     assert_eq!(server.get("a").await, None);
+    fault.to_string()
+}
+
+#[tokio::test]
+async fn a_counter_that_is_none_is_told_as_such_and_breaks_no_connection() {
+    let server = Server::start().await;
+    let redlock = support::builder().masters([server.url()]).build().unwrap();
+    let own = inspect::info(&server.url(), "replication", "master_replid").await;
+    let own = own.unwrap();
+    let other = redlock.lock("b").try_once().await.unwrap();
+    for (words, cause) in [
+        (["SET", "5:", "PX", "90000"], "WRONGTYPE"),
+        (["RPUSH", "1", "2", "3"], "WRONGTYPE"),
+        (["HSET", &own, "none", ""], "not an integer"),
+        (["HSET", &own, "9223372036854775807", ""], "overflow"),
+        (["HSET", "you", "none", ""], "another generation"),
+    ] {
+        let mut make = redis::cmd(words[0]);
+        make.arg("{a}:fence");
+        make.arg(
+            words[1..]
+                .iter()
+                .filter(|word| !word.is_empty())
+                .collect::<Vec<_>>(),
+        );
+        let told = fault_of(&server, &redlock, &mut make).await;
+        assert!(told.contains(cause), "{words:?}: {told}");
+    }
+    drop(other);
+    let states = redlock.masters().await;
+    assert_eq!(states.masters()[0].last_error, None, "the connection broke");
 }
 
 /// What comes of a counter, whatever the clock and the names of generations are.
@@ -208,51 +247,76 @@ async fn in_process_masters_count_as_real_ones_do() {
     let real = builder().masters([server.url()]).build().unwrap();
     let own = inspect::info(&server.url(), "replication", "master_replid").await;
     let own = own.unwrap();
-    for (counter, expected) in [
-        ("5:ME", Counted::Exactly(6)),
-        ("5:you", Counted::ByTheClock),
-        ("5:", Counted::ByTheClock),
-        ("5", Counted::ByTheClock),
-        ("5:ME:ME", Counted::ByTheClock),
-        ("none", Counted::ByTheClock),
-        (":ME", Counted::ByTheClock),
-        ("", Counted::ByTheClock),
+    for (before, expected) in [
         (
-            "9007199254740000:you",
+            "ME=1000000000000005",
+            Counted::Exactly(1_000_000_000_000_006),
+        ),
+        (
+            "ME=999999999999999",
+            Counted::Exactly(1_000_000_000_000_000),
+        ),
+        ("ME=999999999999998", Counted::ByTheClock),
+        ("ME=1", Counted::ByTheClock),
+        ("ME=-5", Counted::ByTheClock),
+        ("you=5", Counted::ByTheClock),
+        ("you=-5", Counted::ByTheClock),
+        ("you=005", Counted::ByTheClock),
+        ("you=5,ME=1", Counted::ByTheClock),
+        (
+            "you=9007199254740000",
             Counted::Exactly(9_007_199_254_740_001),
         ),
-        ("9007199254740000", Counted::Exactly(9_007_199_254_740_001)),
         (
-            "9007199254740990:ME",
+            "you=9007199254740000,ME=1,they=7",
+            Counted::Exactly(9_007_199_254_740_001),
+        ),
+        (
+            "ME=9007199254740990",
             Counted::Exactly(9_007_199_254_740_991),
         ),
-        ("9007199254740991:ME", Counted::NotAtAll),
-        ("9007199254740991:you", Counted::NotAtAll),
-        ("99999999999999999999999", Counted::NotAtAll),
+        ("ME=9007199254740991", Counted::NotAtAll),
+        ("ME=9223372036854775807", Counted::NotAtAll),
+        ("ME=99999999999999999999999", Counted::NotAtAll),
+        ("ME=none", Counted::NotAtAll),
+        ("ME=005", Counted::NotAtAll),
+        ("ME=+5", Counted::NotAtAll),
+        ("ME=", Counted::NotAtAll),
+        ("you=9007199254740991", Counted::NotAtAll),
+        ("you=99999999999999999999999", Counted::NotAtAll),
+        ("you=none", Counted::NotAtAll),
+        ("you=", Counted::NotAtAll),
+        ("you=-", Counted::NotAtAll),
+        ("you=+5", Counted::NotAtAll),
+        ("you=1.5", Counted::NotAtAll),
     ] {
         let memory = MemoryMaster::new("memory");
         let in_process = builder().memory_masters([&memory]).build().unwrap();
         let from = micros();
         let key = helper_key(b"a", "fence");
-        let (on_real, in_memory) = (counter.replace("ME", &own), counter.replace("ME", "0"));
-        set_counter(&server, "a", &on_real).await;
-        memory.set(&key, in_memory.clone(), None);
-        assert_eq!(counted(&real, from).await, expected, "{counter}");
+        set_counter(&server, "a", &fields(&before.replace("ME", &own))).await;
+        memory.set_hash(&key, fields(&before.replace("ME", "0")), None);
+        assert_eq!(counted(&real, from).await, expected, "{before}");
         let as_well = counted(&in_process, from).await;
-        assert_eq!(as_well, expected, "{counter} in memory");
-        let left = server.get("{a}:fence").await.unwrap();
-        let left = String::from_utf8(left).unwrap();
-        let left_in_memory = memory.get(&key).unwrap();
-        if expected == Counted::NotAtAll {
-            assert_eq!((left, left_in_memory), (on_real, in_memory));
-        } else {
-            assert!(left.ends_with(&format!(":{own}")), "{counter}: {left}");
-            assert!(
-                left_in_memory.ends_with(":0"),
-                "{counter}: {left_in_memory}"
-            );
+        assert_eq!(as_well, expected, "{before} in memory");
+        let left = counter(&server).await;
+        let mut left_in_memory = memory.get_hash(&key).unwrap();
+        if let Some(count) = left_in_memory.remove("0") {
+            left_in_memory.insert(own.clone(), count);
+        }
+        match expected {
+            Counted::ByTheClock => {
+                let generations = (left.keys(), left_in_memory.keys());
+                assert!(generations.0.eq(generations.1), "{before}: {left:?}");
+                assert!(left.keys().eq([&own]), "{before}: {left:?}");
+            }
+            _ => assert_eq!(left, left_in_memory, "{before}"),
         }
         real.settled().await;
         in_process.settled().await;
     }
+    let memory = MemoryMaster::new("memory");
+    let in_process = builder().memory_masters([&memory]).build().unwrap();
+    memory.set(helper_key(b"a", "fence"), "5", None);
+    assert_eq!(counted(&in_process, micros()).await, Counted::NotAtAll);
 }

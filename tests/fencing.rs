@@ -8,7 +8,6 @@ mod support;
 
 use std::time::Duration;
 
-use redquorum::core::helper_key;
 use redquorum::{FencedGuard, Redlock, Wait};
 use support::fleet::Fleet;
 use support::server::{DURABLE, Server};
@@ -93,15 +92,6 @@ async fn s13_s16_the_token_after_all_masters_were_killed_at_once_is_larger() {
     assert_increasing(&tokens);
 }
 
-async fn counts(fleet: &Fleet) -> Vec<u64> {
-    let counts = fleet.get(helper_key(b"a", "fence")).await;
-    let count = |counter: Vec<u8>| {
-        let text = String::from_utf8(counter).unwrap();
-        text.split(':').next().unwrap().parse().unwrap()
-    };
-    counts.into_iter().flatten().map(count).collect()
-}
-
 /// Masters that keep all that they granted are killed at once.
 #[tokio::test]
 async fn s16_the_token_after_masters_came_back_with_all_they_had_is_larger() {
@@ -113,12 +103,12 @@ async fn s16_the_token_after_masters_came_back_with_all_they_had_is_larger() {
         let before = last.fencing_token();
         last.release().await.unwrap();
         redlock.settled().await;
-        let kept = counts(&fleet).await;
+        let kept = fleet.counts("a").await;
         fleet.iter_mut().for_each(Server::kill);
         for master in fleet.iter_mut() {
             master.restart().await;
         }
-        assert_eq!(counts(&fleet).await, kept, "they keep all");
+        assert_eq!(fleet.counts("a").await, kept, "they keep all");
         let next = take(&redlock).await;
         assert!(before < next.fencing_token());
         next.release().await.unwrap();

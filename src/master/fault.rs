@@ -59,7 +59,8 @@ pub enum Fault {
     )]
     NoGeneration,
     /// The lock's counter can't count: it is at 2^53, or is no counter at all.
-    /// Somebody else has written it. The server did nothing.
+    /// Somebody else has written it. The server didn't give the lock, nor the counter
+    /// a new life; the count may have gone up.
     #[error("the lock's counter can't count: {cause}")]
     Counter {
         /// The server's own words.
@@ -74,7 +75,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Whether the server has said that it did nothing.
+    /// Whether the server has said that it did nothing to the lock.
     pub(crate) fn did_nothing(&self) -> bool {
         matches!(self, Fault::Rejected { .. } | Fault::Counter { .. })
     }

@@ -1,7 +1,7 @@
 //! An in-process master for tests: those of this library, and those of the
 //! services that use it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
-use super::counter::Counter;
+use super::counter::{self, Fields};
 use super::seat::Seat;
 use super::{Action, Admissions, Answer, Command, Fault, Owed, OwedReleases, Reply, Sent, listen};
 use crate::core::Ttl;
@@ -95,8 +95,23 @@ enum Reach {
 
 #[derive(Clone)]
 struct Entry {
-    value: String,
+    value: Value,
     expires: Option<Instant>,
+}
+
+#[derive(Clone)]
+enum Value {
+    Text(String),
+    Hash(Fields),
+}
+
+impl Entry {
+    fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            Value::Hash(_) => None,
+        }
+    }
 }
 
 struct Letter {
@@ -219,12 +234,22 @@ impl MemoryMaster {
         self.repay();
     }
 
-    /// The value of a key, if there is one.
+    /// The text of a key, if there is one. The counters of fenced locks are
+    /// [hashes](Self::get_hash).
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<String> {
         let memory = self.memory();
-        memory
-            .live(key.as_ref(), Instant::now())
-            .map(|entry| entry.value.clone())
+        let entry = memory.live(key.as_ref(), Instant::now())?;
+        entry.text().map(str::to_owned)
+    }
+
+    /// The fields of a key that is a hash, if there is one.
+    pub fn get_hash(&self, key: impl AsRef<[u8]>) -> Option<BTreeMap<String, String>> {
+        let memory = self.memory();
+        let entry = memory.live(key.as_ref(), Instant::now())?;
+        match &entry.value {
+            Value::Hash(fields) => Some(fields.clone()),
+            Value::Text(_) => None,
+        }
     }
 
     /// How long a key has to live; `None` if there is none, or it lives for
@@ -238,11 +263,27 @@ impl MemoryMaster {
 
     /// Sets a key, as another client could.
     pub fn set(&self, key: impl AsRef<[u8]>, value: impl Into<String>, ttl: Option<Duration>) {
+        self.set_entry(key.as_ref(), Value::Text(value.into()), ttl);
+    }
+
+    /// Sets a key to a hash with these fields, as another client could.
+    pub fn set_hash(
+        &self,
+        key: impl AsRef<[u8]>,
+        fields: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>,
+        ttl: Option<Duration>,
+    ) {
+        let fields = fields.into_iter();
+        let fields = fields.map(|(field, value)| (field.into(), value.into()));
+        self.set_entry(key.as_ref(), Value::Hash(fields.collect()), ttl);
+    }
+
+    fn set_entry(&self, key: &[u8], value: Value, ttl: Option<Duration>) {
         let entry = Entry {
-            value: value.into(),
+            value,
             expires: ttl.map(|ttl| Instant::now() + ttl),
         };
-        self.memory().keys.insert(key.as_ref().to_vec(), entry);
+        self.memory().keys.insert(key.to_vec(), entry);
     }
 
     /// Deletes a key, as an operator could.
@@ -294,6 +335,9 @@ impl MemoryMaster {
     }
 }
 
+/// What a counter that is no hash is called.
+const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+
 /// Whether there must be no such key.
 fn wants_it_free(action: Action) -> bool {
     action.takes() || matches!(action, Action::GiveBack(_) | Action::Look)
@@ -332,7 +376,7 @@ impl Memory {
 
     fn execute(&mut self, command: &Command, now: Instant) -> Reply {
         self.executed += 1;
-        let held = self.live(&command.key, now).map(|entry| &*entry.value);
+        let held = self.live(&command.key, now);
         match command.action {
             action if held.is_some() && wants_it_free(action) => {
                 return Ok(Answer::No);
@@ -346,7 +390,9 @@ impl Memory {
             Action::Take(ttl) | Action::GiveBack(ttl) => {
                 self.set(&command.key, command.token.to_string(), ttl, now);
             }
-            _ if held != Some(command.token.as_str()) => return Ok(Answer::No),
+            _ if held.and_then(Entry::text) != Some(command.token.as_str()) => {
+                return Ok(Answer::No);
+            }
             Action::Extend(ttl) => {
                 if let Some(entry) = self.keys.get_mut(&*command.key) {
                     entry.expires = now.checked_add(ttl.as_duration());
@@ -354,7 +400,7 @@ impl Memory {
             }
             Action::Check => {}
             Action::Raise { count, life } => {
-                return Ok(self.raise(&command.counter(), count, life, now));
+                return self.raise(&command.counter(), count, life, now);
             }
             Action::Release => {
                 self.keys.remove(&*command.key);
@@ -365,7 +411,7 @@ impl Memory {
 
     fn set(&mut self, key: &[u8], value: String, ttl: Ttl, now: Instant) {
         let entry = Entry {
-            value,
+            value: Value::Text(value),
             expires: now.checked_add(ttl.as_duration()),
         };
         self.keys.insert(key.to_vec(), entry);
@@ -373,34 +419,52 @@ impl Memory {
 
     /// Counts one more, as `take_fenced.lua` does.
     fn count(&mut self, counter: &[u8], life: Ttl, now: Instant) -> Result<u64, Fault> {
-        let before = self.counter(counter, now);
-        let counted = Counter::next(before, &self.generation(), self.micros(now));
-        let count = counted.map_err(|count| Fault::Counter {
-            cause: format!("{count} is not below 2^53").into(),
+        let (generation, micros) = (self.generation(), self.micros(now));
+        let counted = match &mut self.counter(counter, now).value {
+            Value::Hash(fields) => counter::count(fields, &generation, micros),
+            Value::Text(_) => Err(WRONG_TYPE.to_owned()),
+        };
+        let count = counted.map_err(|cause| Fault::Counter {
+            cause: cause.into(),
         })?;
-        self.set_counter(counter, count, life, now);
+        self.has_counted(counter, count, life, now);
         Ok(count)
     }
 
     /// Raises a counter, as `raise.lua` does.
-    fn raise(&mut self, counter: &[u8], count: u64, life: Ttl, now: Instant) -> Answer {
-        let before = self.counter(counter, now);
-        if before.is_some_and(|before| !before.may_become(count, &self.generation())) {
-            return Answer::No;
+    fn raise(&mut self, counter: &[u8], count: u64, life: Ttl, now: Instant) -> Reply {
+        let generation = self.generation();
+        let raised = match &mut self.counter(counter, now).value {
+            Value::Hash(fields) => counter::raise(fields, &generation, count),
+            Value::Text(_) => {
+                return Err(Fault::Counter {
+                    cause: WRONG_TYPE.into(),
+                });
+            }
+        };
+        if !raised {
+            return Ok(Answer::No);
         }
-        self.set_counter(counter, count, life, now);
-        Answer::Yes
+        self.has_counted(counter, count, life, now);
+        Ok(Answer::Yes)
     }
 
-    fn counter(&self, counter: &[u8], now: Instant) -> Option<Counter<'_>> {
-        let entry = self.live(counter, now)?;
-        Some(Counter::read(&entry.value))
+    /// A counter; one without fields if there is none: either script writes one then.
+    fn counter(&mut self, counter: &[u8], now: Instant) -> &mut Entry {
+        if self.live(counter, now).is_none() {
+            self.keys.remove(counter);
+        }
+        let none = || Entry {
+            value: Value::Hash(Fields::new()),
+            expires: None,
+        };
+        self.keys.entry(counter.to_vec()).or_insert_with(none)
     }
 
-    fn set_counter(&mut self, counter: &[u8], count: u64, life: Ttl, now: Instant) {
+    /// The counter has this count, and lives for this time from now.
+    fn has_counted(&mut self, counter: &[u8], count: u64, life: Ttl, now: Instant) {
         self.highest = count.max(self.highest);
-        let value = Counter::value(count, &self.generation());
-        self.set(counter, value, life, now);
+        self.counter(counter, now).expires = now.checked_add(life.as_duration());
     }
 
     /// What a real one has in its INFO.

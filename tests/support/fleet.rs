@@ -74,6 +74,16 @@ impl Fleet {
         inspect::get_everywhere(&self.urls(), key).await
     }
 
+    /// What the counters of a fenced lock say, on those masters that have one.
+    pub async fn counts(&self, resource: &str) -> Vec<u64> {
+        let counter = redquorum::core::helper_key(resource.as_bytes(), "fence");
+        let mut counts = Vec::with_capacity(self.len());
+        for server in &self.servers {
+            counts.extend(inspect::count(&server.url(), &counter).await);
+        }
+        counts
+    }
+
     /// All keys on all masters, by master.
     pub async fn keys_left(&self) -> Vec<Vec<Vec<u8>>> {
         let mut keys = Vec::with_capacity(self.len());

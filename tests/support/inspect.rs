@@ -40,6 +40,14 @@ pub async fn get(url: &str, key: impl AsRef<[u8]>) -> Option<Vec<u8>> {
     ask(url, redis::cmd("GET").arg(key.as_ref())).await
 }
 
+/// What the counter of a fenced lock says on the master at `url`: the count of its one
+/// generation.
+pub async fn count(url: &str, counter: impl AsRef<[u8]>) -> Option<u64> {
+    let fields: Vec<(String, u64)> = ask(url, redis::cmd("HGETALL").arg(counter.as_ref())).await;
+    assert!(fields.len() < 2, "{url}: {fields:?}");
+    fields.first().map(|(_, count)| *count)
+}
+
 /// Sends one command to the master at `url` on a connection of its own; panics if it fails.
 pub async fn ask<T: redis::FromRedisValue>(url: &str, command: &redis::Cmd) -> T {
     let answer = command.query_async(&mut connection(url).await).await;

@@ -14,6 +14,12 @@ const TOO_HIGH: i64 = 1 << 53;
 /// What the script calls a counter that would be too high.
 const COUNTER: &str = "COUNTER";
 
+/// What servers say of a counter's field that they can't add to.
+const NO_COUNTS: [&str; 2] = [
+    "hash value is not an integer",
+    "increment or decrement would overflow",
+];
+
 /// A command as it goes over the wire.
 pub(crate) struct Wire(Cmd);
 
@@ -162,7 +168,8 @@ fn counted(count: i64) -> Reply {
 fn fault(action: Action, error: &RedisError) -> Reply {
     let cause = describe(error);
     let is_wrong_type = cause.contains("WRONGTYPE");
-    if action.counts() && (is_wrong_type || error.code() == Some(COUNTER)) {
+    let is_no_count = NO_COUNTS.iter().any(|words| cause.contains(words));
+    if action.counts() && (is_wrong_type || is_no_count || error.code() == Some(COUNTER)) {
         return Err(Fault::Counter {
             cause: cause.into(),
         });
