@@ -38,7 +38,10 @@ async fn a_guard_that_outlives_its_lease_keeps_nobody_of_its_process_waiting() {
         drop(expired);
         redlock.settled().await;
     }
-    assert!(longest < ms(10), "the lock was free, and had after {longest:?}");
+    assert!(
+        longest < ms(10),
+        "the lock was free, and had after {longest:?}"
+    );
 }
 
 /// The same of a guard that is never dropped: for as long as the process lives.
@@ -57,7 +60,10 @@ async fn a_guard_that_is_forgotten_keeps_nobody_waiting_after_its_lease() {
         longest = longest.max(began.elapsed());
         next.release().await.unwrap();
     }
-    assert!(longest < ms(10), "the lock was free, and had after {longest:?}");
+    assert!(
+        longest < ms(10),
+        "the lock was free, and had after {longest:?}"
+    );
 }
 
 /// A pause is what is between two attempts, so one attempt has none.
@@ -97,7 +103,10 @@ impl Wake for Counted {
 #[tokio::test(start_paused = true)]
 async fn no_waker_of_a_round_that_is_over_is_kept() {
     let masters = masters::<3>();
-    let redlock = builder(&masters).master_timeout(ms(600_000)).build().unwrap();
+    let redlock = builder(&masters)
+        .master_timeout(ms(600_000))
+        .build()
+        .unwrap();
     let counted = Arc::new(Counted);
     let waker = Waker::from(counted.clone());
     {
@@ -137,7 +146,9 @@ fn rounds_end_at_their_limit_in_all_runtimes_at_once() {
     let one = |number: u64| {
         for turn in 0..6 {
             let runtime = match number % 2 {
-                0 => tokio::runtime::Builder::new_current_thread().enable_all().build(),
+                0 => tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build(),
                 _ => tokio::runtime::Builder::new_multi_thread()
                     .worker_threads(1)
                     .enable_all()
