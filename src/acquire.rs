@@ -22,7 +22,7 @@ pub(crate) async fn settle(
     };
     match fence(&mut claim, terms, lease).await {
         Ok(lease) => {
-            claim.is_won();
+            claim.is_won(lease);
             Ok((claim, lease))
         }
         Err((refusal, report)) => Err(claim.refused(refusal, Some(report), resource, terms)),

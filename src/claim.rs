@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::runtime::Handle;
 
-use crate::core::{MasterSet, Refusal, Terms, Ttl};
+use crate::core::{Lease, MasterSet, Refusal, Terms, Ttl};
 use crate::error::LockError;
 use crate::fanout::Fanout;
 use crate::holdings::Holding;
@@ -270,9 +270,11 @@ impl Claim {
             listener,
         );
         // Whoever comes now asks behind the release.
-        sent.holding = None;
+        let was_noted = sent.holding.take().is_some();
         if mem::take(&mut sent.won) {
             self.masters.gates.released(&self.key);
+        } else if was_noted && !holders.is_empty() {
+            self.masters.gates.given_up(&self.key);
         }
         release
     }
@@ -284,12 +286,19 @@ impl Claim {
     }
 
     /// A quorum has granted it.
-    pub(crate) fn is_won(&self) {
+    pub(crate) fn is_won(&self, lease: Lease) {
         let mut sent = self.sent();
         sent.won = true;
         match &sent.holding {
-            Some(holding) => holding.is_granted(),
-            None => sent.holding = self.masters.holdings.hold(&self.key),
+            Some(holding) => holding.is_held_until(lease.deadline()),
+            None => sent.holding = self.masters.holdings.hold(&self.key, lease.deadline()),
+        }
+    }
+
+    /// Its lease is another now.
+    pub(crate) fn is_kept(&self, lease: Lease) {
+        if let Some(holding) = &self.sent().holding {
+            holding.is_held_until(lease.deadline());
         }
     }
 
@@ -392,7 +401,9 @@ mod tests {
         let ttl = Ttl::new(Duration::from_secs(10)).unwrap();
         let (key, runtime) = (b"a".as_slice().into(), Handle::current());
         let claim = Claim::stake(&redlock.masters, &runtime, key, Action::Take(ttl), None);
-        claim.is_won();
+        claim.is_won(Lease::until(
+            redlock.masters.clock.now().after(ttl.as_duration()),
+        ));
         let all = MasterSet::first(3);
         assert!(claim.extend(ttl).is_some());
         claim.release_the_lost();

@@ -39,11 +39,7 @@ impl Contender<'_> {
     pub(crate) async fn acquire(&self, patience: &mut Patience) -> Result<Won, LockError> {
         let gates = &self.masters.gates;
         if patience.is_none() {
-            let holding = match self.masters.holdings.ask(self.key) {
-                Noted::First(holding) => holding,
-                Noted::Others => None,
-            };
-            return self.attempt(holding).await;
+            return self.attempt(self.note().holding()).await;
         }
         let next = if gates.is_awaited(self.key) {
             Next::Knock
@@ -51,17 +47,19 @@ impl Contender<'_> {
             Next::GiveWay
         } else if gates.rivalry.collides(self.key) {
             Next::Enter
-        } else if let Noted::First(holding) = self.masters.holdings.ask(self.key) {
-            match self.attempt(holding).await {
-                Ok(won) => return Ok(won),
-                Err(refused) => {
-                    let next = self.after(&refused, false);
-                    patience.count(refused)?;
-                    next
-                }
-            }
         } else {
-            Next::Knock
+            match self.note() {
+                // The next attempt could be the last, or long after.
+                Noted::Others if !patience.counts_attempts() && self.masters.tell() => Next::Knock,
+                noted => match self.attempt(noted.holding()).await {
+                    Ok(won) => return Ok(won),
+                    Err(refused) => {
+                        let next = self.after(&refused, false);
+                        patience.count(refused)?;
+                        next
+                    }
+                },
+            }
         };
         // Apart, so that the usual way stays small.
         Box::pin(self.queue(patience, next)).await
@@ -72,7 +70,10 @@ impl Contender<'_> {
     async fn queue(&self, patience: &mut Patience, next: Next) -> Result<Won, LockError> {
         let place = self.masters.gates.join(self.key);
         let holdings = &self.masters.holdings;
-        place.gate().is_held_while(|| holdings.has(self.key));
+        let clock = self.masters.clock;
+        place
+            .gate()
+            .is_held_while(|| holdings.has(self.key, clock.now()));
         let left = patience.left();
         let contending = self.contend(place.gate(), patience, next);
         if let Ok(outcome) = timeout(left, contending).await {
@@ -99,10 +100,10 @@ impl Contender<'_> {
         loop {
             let waiter = self.waiter(gate, patience, missed, &mut vain);
             let chance = self.chance(waiter, &mut turn, patience, next).await;
-            let led = matches!(chance, Chance::Led(_));
+            let led = matches!(chance, Chance::Led { .. });
             let outcome = match chance {
                 Chance::Claimed(claim) => settle(claim, self.resource, self.terms).await,
-                Chance::Led(mut claim) => {
+                Chance::Led { mut claim, .. } => {
                     claim.ask_the_rest();
                     settle(claim, self.resource, self.terms).await
                 }
@@ -158,6 +159,12 @@ impl Contender<'_> {
         settle(claim, self.resource, self.terms).await
     }
 
+    /// Lets the other tasks of this process know that this one asks.
+    fn note(&self) -> Noted {
+        let clock = self.masters.clock;
+        self.masters.holdings.ask(self.key, || clock.now())
+    }
+
     fn waiter<'a>(
         &'a self,
         gate: &'a Gate,
@@ -194,7 +201,7 @@ impl Contender<'_> {
             biased;
             () = gate.until_freed_here() => {}
             chance = waiter.opening(next) => {
-                if !matches!(chance, Chance::Unwanted) {
+                if !matches!(chance, Chance::Unwanted | Chance::Led { at_once: true, .. }) {
                     // Masters don't tell of what this process did itself.
                     self.masters.gates.rivalry.rival(self.key);
                 }

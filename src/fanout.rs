@@ -47,14 +47,18 @@ impl Fanout {
     ) -> Self {
         let waker = listener.unwrap_or(Waker::noop());
         let started = clock.now();
-        let slots = masters
-            .iter()
-            .map(|master| Slot::of(master.send(command, waker)));
+        let mut is_ready = false;
+        let slots = masters.iter().map(|master| {
+            let sent = master.send(command, waker);
+            is_ready |= matches!(sent, Sent::Ready(_));
+            Slot::of(sent)
+        });
+        let slots = slots.collect();
         Self {
             clock,
             started,
-            slots: slots.collect(),
-            listener: listener.cloned(),
+            slots,
+            listener: listener.filter(|_| !is_ready).cloned(),
         }
     }
 
@@ -308,7 +312,7 @@ impl Fanout {
 impl Slot {
     fn of(sent: Sent) -> Self {
         match sent {
-            Sent::Pending(pending) => Slot::Pending(pending),
+            Sent::Pending(pending) | Sent::Ready(pending) => Slot::Pending(pending),
             Sent::Not(fault) => Slot::Replied {
                 reply: Err(fault),
                 latency: Some(Duration::ZERO),

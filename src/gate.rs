@@ -123,6 +123,14 @@ impl Gates {
         }
     }
 
+    /// A task of this process has sent the release of what it was or may be granted,
+    /// and never had.
+    pub(crate) fn given_up(&self, key: &[u8]) {
+        if let Some(gate) = self.find(key) {
+            gate.hand_on(self.longest_run(key));
+        }
+    }
+
     /// For how long this process may keep the lock to itself.
     pub(crate) fn longest_run(&self, key: &[u8]) -> Duration {
         match self.rivalry.has_rivals(key) {

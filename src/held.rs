@@ -398,10 +398,13 @@ impl Held {
     /// over; says whether it did.
     fn renewed(&self, lease: Lease) -> bool {
         let mut state = self.state();
-        if state.loss.is_none() {
-            state.lease = lease;
+        if state.loss.is_some() {
+            return false;
         }
-        state.loss.is_none()
+        state.lease = lease;
+        drop(state);
+        self.claim.is_kept(lease);
+        true
     }
 
     fn shorten(&self, standing: Lease) {
@@ -409,6 +412,7 @@ impl Held {
         if state.loss.is_none() && standing != state.lease {
             state.lease = standing;
             drop(state);
+            self.claim.is_kept(standing);
             self.shortened.notify_waiters();
         }
     }

@@ -3,7 +3,8 @@
 //! A timer that is armed for a time before all others wakes the thread that waits
 //! for timers, so that it waits less long: a system call. Two rounds a lock would
 //! have two of them. Hardly any round comes to its limit, and the next round's is
-//! later: so its timer stays armed when it is over, and the next moves it on.
+//! later: so its timer stays armed when it is over, and the next moves it on. Until
+//! it goes off, it knows the task that waited for it last, and wakes it in vain.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -88,7 +89,10 @@ impl Timers {
         let now = Instant::now();
         // A limit beyond all time is none.
         let deadline = now.checked_add(limit).unwrap_or_else(|| now + CENTURY);
-        let timer = match lock(&self.0).take(runtime, limit) {
+        // Timers are moved on and dropped while nothing is locked: both may wake.
+        let (timer, over) = lock(&self.0).take(runtime, limit);
+        drop(over);
+        let timer = match timer {
             Some(mut timer) => {
                 timer.as_mut().reset(deadline);
                 timer
@@ -100,30 +104,33 @@ impl Timers {
 }
 
 impl Kept {
-    /// A timer of this runtime that has not gone off. One that has is not armed any
-    /// more, be it because its runtime has ended.
-    fn take(&mut self, runtime: Id, limit: Duration) -> Option<Timer> {
-        if self.runtime != Some(runtime) {
-            *self = Self {
-                runtime: Some(runtime),
-                ..Self::default()
-            };
+    /// A timer of this runtime that has not gone off, and those that are of no use any
+    /// more: one that has gone off is not armed, be it because its runtime has ended.
+    fn take(&mut self, runtime: Id, limit: Duration) -> (Option<Timer>, Vec<Timer>) {
+        let mut over = Vec::new();
+        if self.runtime.replace(runtime) != Some(runtime) {
+            over.append(&mut self.short);
+            over.append(&mut self.long);
         }
         let timers = self.of(limit);
         while let Some(timer) = timers.pop() {
             if !timer.is_elapsed() {
-                return Some(timer);
+                return (Some(timer), over);
             }
+            over.push(timer);
         }
-        None
+        (None, over)
     }
 
-    fn give_back(&mut self, Armed { runtime, timer }: Armed, limit: Duration) {
+    /// Keeps the timer, or gives it back.
+    fn keep(&mut self, Armed { runtime, timer }: Armed, limit: Duration) -> Option<Timer> {
         let is_of_this_runtime = self.runtime == Some(runtime);
         let timers = self.of(limit);
-        if is_of_this_runtime && timers.len() < MOST_KEPT {
-            timers.push(timer);
+        if !is_of_this_runtime || timers.len() >= MOST_KEPT {
+            return Some(timer);
         }
+        timers.push(timer);
+        None
     }
 
     fn of(&mut self, limit: Duration) -> &mut Vec<Timer> {
@@ -159,7 +166,8 @@ impl Alarm<'_> {
 impl Drop for Alarm<'_> {
     fn drop(&mut self) {
         if let Some(armed) = self.armed.take() {
-            lock(&self.timers.0).give_back(armed, self.limit);
+            let over = lock(&self.timers.0).keep(armed, self.limit);
+            drop(over);
         }
     }
 }

@@ -82,7 +82,12 @@ pub(crate) enum Chance {
     /// A task of this process released the lock, and this claim followed.
     Claimed(Claim),
     /// The lead has granted this claim, or has not answered.
-    Led(Claim),
+    Led {
+        claim: Claim,
+        /// It was the first that the lead was asked, and nobody else was seen to want
+        /// the lock.
+        at_once: bool,
+    },
     /// The lock may be free.
     Free,
     /// It was free, but the lead has given it to another.
@@ -149,14 +154,16 @@ impl<'a> Waiter<'a> {
             return self.look_out(lead).await;
         }
         match self.knock(lead).await {
-            Some(claim) => Chance::Led(claim),
+            Some((claim, at_once)) => Chance::Led { claim, at_once },
             None => self.watch(lead).await,
         }
     }
 
     /// Asks the lead for the lock and, if it refuses, to tell of the next
-    /// change. Gives the claim that it granted, or has not answered.
-    async fn knock(&self, lead: usize) -> Option<Claim> {
+    /// change. Gives the claim that it granted, or has not answered; and whether
+    /// that was the first one.
+    async fn knock(&self, lead: usize) -> Option<(Claim, bool)> {
+        let mut at_once = true;
         loop {
             self.gate.forget_freed();
             let key = self.key.clone();
@@ -167,12 +174,13 @@ impl<'a> Waiter<'a> {
             });
             let refused = answered.await.is_some() && !claim.takes().refused().is_empty();
             if !refused {
-                return Some(claim);
+                return Some((claim, at_once));
             }
             claim.withdraw();
             if self.is_free(&mut look).await != Some(true) {
                 return None;
             }
+            at_once = false;
         }
     }
 
@@ -196,7 +204,10 @@ impl<'a> Waiter<'a> {
         let chance = loop {
             if spread.asks(self.missed, chance::number()) {
                 break match self.knock(lead).await {
-                    Some(claim) => Chance::Led(claim),
+                    Some((claim, _)) => Chance::Led {
+                        claim,
+                        at_once: false,
+                    },
                     None => Chance::Missed { asked: true },
                 };
             }
@@ -251,7 +262,10 @@ impl<'a> Waiter<'a> {
         match timeout(POLITE, self.gate.until_changed_at(lead)).await {
             Err(_) if rivalry.collides(self.key) => self.at_the_opening(lead).await,
             Err(_) => Chance::Unwanted,
-            Ok(()) => self.knock_and_watch(lead).await,
+            Ok(()) => {
+                rivalry.rival(self.key);
+                self.knock_and_watch(lead).await
+            }
         }
     }
 

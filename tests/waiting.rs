@@ -5,12 +5,10 @@ mod memory;
 
 use std::collections::HashSet;
 use std::error::Error;
-use std::future::IntoFuture;
 use std::time::Duration;
 
 use memory::*;
 use redquorum::{Fault, LockError, MemoryMaster, Retry, Vote, Wait};
-use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]
@@ -94,49 +92,6 @@ async fn a_lock_is_had_as_soon_as_a_pause_after_it_is_free() {
     assert!(began.elapsed() >= ms(2000));
     assert!(began.elapsed() <= ms(2000 + 251), "{:?}", began.elapsed());
     assert!(lock.is_valid());
-}
-
-/// It has no need to ask masters for what this process knows.
-#[tokio::test(start_paused = true)]
-async fn a_lock_of_this_process_is_waited_for_without_asking() {
-    let masters = masters::<3>();
-    let redlock = redlock(&masters);
-    let lock = redlock.lock(KEY).await.unwrap();
-    let before = executed(&masters);
-    let began = Instant::now();
-    let next = tokio::spawn(redlock.lock(KEY).wait(Wait::Forever).into_future());
-    for _ in 0..10 {
-        yield_now().await;
-    }
-    assert_eq!(executed(&masters), before, "nothing was asked");
-    lock.release().await.unwrap();
-    let next = next.await.unwrap().unwrap();
-    assert_eq!(began.elapsed(), Duration::ZERO, "it is handed on at once");
-    next.release().await.unwrap();
-    assert_eq!(executed(&masters), [4; 3], "twice taken and released");
-
-    // Nothing is remembered of it.
-    drop(redlock.lock(KEY).try_once().await.unwrap());
-}
-
-/// Whoever asks at the same time as another of its process would split the votes.
-#[tokio::test(start_paused = true)]
-async fn of_the_tasks_of_a_process_one_asks_at_a_time() {
-    let masters = masters::<3>();
-    delay(&masters, &[5; 3]);
-    let redlock = redlock(&masters);
-    let tasks: Vec<_> = (0..10)
-        .map(|_| {
-            let request = redlock.lock(KEY).wait(Wait::Forever);
-            tokio::spawn(async move { request.await.unwrap().release().await.unwrap() })
-        })
-        .collect();
-    yield_now().await;
-    sleep(ms(5)).await;
-    assert_eq!(executed(&masters), [1; 3]);
-    for task in tasks {
-        task.await.unwrap();
-    }
 }
 
 #[tokio::test(start_paused = true)]

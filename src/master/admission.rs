@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use super::{Action, Answer, Ask, Fault, Sent};
+use super::{Action, Answer, Ask, Fault, Pending, Sent};
 use crate::clock::Clock;
 use crate::core::{Evidence, Moment, Quarantine, Ttl};
 use crate::lock::lock;
@@ -42,16 +42,21 @@ impl Ruling {
             Ruling::Counts => send(),
             Ruling::NotAsked(fault) => Sent::Not(fault),
             Ruling::YesIsNoVote(fault) => match send() {
-                Sent::Pending(pending) => Sent::Pending(Box::pin(async move {
-                    match pending.await {
-                        Ok(Answer::Yes | Answer::Counted(_)) => Err(fault),
-                        other => other,
-                    }
-                })),
-                not_sent => not_sent,
+                Sent::Pending(pending) => Sent::Pending(without_yes(pending, fault)),
+                Sent::Ready(pending) => Sent::Ready(without_yes(pending, fault)),
+                Sent::Not(fault) => Sent::Not(fault),
             },
         }
     }
+}
+
+fn without_yes(pending: Pending, fault: Fault) -> Pending {
+    Box::pin(async move {
+        match pending.await {
+            Ok(Answer::Yes | Answer::Counted(_)) => Err(fault),
+            other => other,
+        }
+    })
 }
 
 impl Admission {

@@ -538,11 +538,11 @@ impl MemoryMaster {
         memory.catch_up(Instant::now());
         drop(memory);
         let answer = Box::pin(answered(self.clone(), arrives, reply, delay));
-        Sent::Pending(match Handle::try_current() {
+        match Handle::try_current() {
             Ok(_) => listen(answer, waker),
             // Nobody can wait for it there.
-            Err(_) => answer,
-        })
+            Err(_) => Sent::Pending(answer),
+        }
     }
 
     pub(super) fn send_blindly(&self, release: &Arc<Command>) {

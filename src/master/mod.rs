@@ -55,9 +55,9 @@ pub(crate) trait Master: Send + Sync {
     /// Its name in reports: never with a password.
     fn address(&self) -> &Arc<str>;
 
-    /// Asks for something, in order. The waker is woken when there is an answer,
-    /// unless the answer is polled for with another by then. Must be called in a
-    /// tokio runtime for anything but a release.
+    /// Asks for something, in order. The waker is woken when there is an answer that
+    /// was not there at once, unless it is polled for with another by then. Must be
+    /// called in a tokio runtime for anything but a release.
     fn send(&self, command: &Arc<Command>, waker: &Waker) -> Sent;
 
     /// Sends a release to a master that is [silent](Fault::Silent), behind all that
@@ -121,14 +121,11 @@ pub(crate) type Pending = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
 /// Polls a reply for the first time, for this waker, whatever is left of the task's
 /// budget of polls.
-pub(crate) fn listen(mut pending: Pending, waker: &Waker) -> Pending {
+pub(crate) fn listen(mut pending: Pending, waker: &Waker) -> Sent {
     let polled = Pin::new(&mut unconstrained(&mut pending)).poll(&mut Context::from_waker(waker));
     match polled {
-        Poll::Pending => pending,
-        Poll::Ready(reply) => {
-            waker.wake_by_ref();
-            Box::pin(ready(reply))
-        }
+        Poll::Pending => Sent::Pending(pending),
+        Poll::Ready(reply) => Sent::Ready(Box::pin(ready(reply))),
     }
 }
 
@@ -147,6 +144,8 @@ pub(crate) enum Answer {
 pub(crate) enum Sent {
     /// It is on the queue, or will be as soon as there is a connection.
     Pending(Pending),
+    /// The same, and the answer is there.
+    Ready(Pending),
     /// It was not sent.
     Not(Fault),
 }

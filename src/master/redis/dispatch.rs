@@ -7,7 +7,7 @@ use super::connection::Connection;
 use super::link::Link;
 use super::session::Session;
 use super::wire;
-use crate::master::{Command, Fault, Pending, Reply, Sent, listen};
+use crate::master::{Command, Fault, Reply, Sent, listen};
 
 /// Sends the command, unless the master has no vote on it (S13, S14).
 pub(super) fn send(
@@ -23,12 +23,12 @@ pub(super) fn send(
     let admission = &link.register.admission;
     let rule = || admission.rule(command.action, &standing.evidence);
     if !command.action.counts() {
-        return rule().apply(|| Sent::Pending(dispatch(link, session, command, waker)));
+        return rule().apply(|| dispatch(link, session, command, waker));
     }
     match &standing.generation {
         Some(generation) => rule().apply(|| {
             let command = command.of_generation(generation);
-            Sent::Pending(dispatch(link, session, &command, waker))
+            dispatch(link, session, &command, waker)
         }),
         None => Sent::Not(Fault::NoGeneration),
     }
@@ -37,7 +37,7 @@ pub(super) fn send(
 /// Puts the command on the connection's queue: polling it once does that,
 /// whatever is left of the task's budget of polls. Without the budget, tokio
 /// would have it come back later, and later commands overtake it (S7).
-fn dispatch(link: &Arc<Link>, session: &Session, command: &Arc<Command>, waker: &Waker) -> Pending {
+fn dispatch(link: &Arc<Link>, session: &Session, command: &Arc<Command>, waker: &Waker) -> Sent {
     link.note_sending(command);
     let asking = ask(
         link.clone(),
@@ -57,7 +57,7 @@ pub(super) fn come_up(link: &Arc<Link>, session: Session) {
             // Whether its answer is still wanted is its receiver's affair.
             match send(link, session, &deferred.command, Waker::noop()) {
                 Sent::Not(fault) => drop(deferred.answer.send(Err(fault))),
-                Sent::Pending(pending) => {
+                Sent::Pending(pending) | Sent::Ready(pending) => {
                     tokio::spawn(async move { deferred.answer.send(pending.await) });
                 }
             }

@@ -145,7 +145,7 @@ impl RedisMaster {
         match state {
             State::Up(session) => dispatch::send(&self.link, session, command, waker),
             // An extension could be overtaken by the next one of the same lock.
-            State::Connecting if takes => Sent::Pending(listen(self.link.defer(command), waker)),
+            State::Connecting if takes => listen(self.link.defer(command), waker),
             out_of_reach => Sent::Not(out_of_reach.fault()),
         }
     }

@@ -1,4 +1,5 @@
-//! What a reviewer found, on in-process masters and paused time.
+//! What the tasks of one process know of each other keeps none of them waiting, and
+//! rounds end in whichever runtime they run.
 #![cfg(feature = "testing")]
 
 mod memory;
