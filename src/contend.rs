@@ -54,6 +54,9 @@ impl Contender<'_> {
                 noted => match self.attempt(noted.holding()).await {
                     Ok(won) => return Ok(won),
                     Err(refused) => {
+                        if matches!(refused, LockError::Taken { .. }) {
+                            self.masters.gates.rivalry.rival(self.key);
+                        }
                         let next = self.after(&refused, false);
                         patience.count(refused)?;
                         next
@@ -159,6 +162,21 @@ impl Contender<'_> {
         settle(claim, self.resource, self.terms).await
     }
 
+    /// Remembers what an opening says of others. Masters don't tell of what this
+    /// process did itself. That nobody came while it gave way says nothing against
+    /// those who were seen before: they may be slow.
+    fn see(&self, chance: &Chance) {
+        let rivalry = &self.masters.gates.rivalry;
+        let is_seen = match chance {
+            Chance::Led { at_once: true, .. } => false,
+            Chance::Unwanted => rivalry.has_rivals(self.key),
+            _ => true,
+        };
+        if is_seen {
+            rivalry.rival(self.key);
+        }
+    }
+
     /// Lets the other tasks of this process know that this one asks.
     fn note(&self) -> Noted {
         let clock = self.masters.clock;
@@ -201,10 +219,7 @@ impl Contender<'_> {
             biased;
             () = gate.until_freed_here() => {}
             chance = waiter.opening(next) => {
-                if !matches!(chance, Chance::Unwanted | Chance::Led { at_once: true, .. }) {
-                    // Masters don't tell of what this process did itself.
-                    self.masters.gates.rivalry.rival(self.key);
-                }
+                self.see(&chance);
                 turn.run = None;
                 return chance;
             }
