@@ -51,17 +51,21 @@ impl Contender<'_> {
             match self.note() {
                 // The next attempt could be the last, or long after.
                 Noted::Others if !patience.counts_attempts() && self.masters.tell() => Next::Knock,
-                noted => match self.attempt(noted.holding()).await {
-                    Ok(won) => return Ok(won),
-                    Err(refused) => {
-                        if matches!(refused, LockError::Taken { .. }) {
-                            self.masters.gates.rivalry.rival(self.key);
+                noted => {
+                    let is_first = matches!(noted, Noted::First(_));
+                    match self.attempt(noted.holding()).await {
+                        Ok(won) => return Ok(won),
+                        Err(refused) => {
+                            if is_first && matches!(refused, LockError::Taken { .. }) {
+                                // Not by a task of this process, as far as is known.
+                                gates.rivalry.rival(self.key);
+                            }
+                            let next = self.after(&refused, false);
+                            patience.count(refused)?;
+                            next
                         }
-                        let next = self.after(&refused, false);
-                        patience.count(refused)?;
-                        next
                     }
-                },
+                }
             }
         };
         // Apart, so that the usual way stays small.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use redquorum::{Redlock, Wait};
+use redquorum::{Redlock, Retry, Wait};
 use support::fleet::Fleet;
 use support::wait::eventually;
 use tokio::task::JoinHandle;
@@ -123,4 +123,29 @@ async fn a_process_that_is_alone_seldom_gives_way() {
     assert!(looks > 0, "it gives way at all");
     let most = took.as_millis() as u64 / 40;
     assert!(looks < most, "{looks} looks in {took:?}");
+}
+
+/// A task of the same process that asks once and is refused is no rival: nobody gives
+/// way to it.
+#[tokio::test]
+async fn one_that_asks_once_beside_its_own_process_is_no_rival() {
+    let fleet = Fleet::start(3).await;
+    let redlock = connected(&fleet).await;
+    let over = Arc::default();
+    let busy = busy(&redlock, 1, &over);
+    let mut refused = 0;
+    for _ in 0..100 {
+        sleep(SECOND / 200).await;
+        let once = redlock.lock("a").retry(Retry::default().attempts(1));
+        refused += usize::from(once.await.is_err());
+    }
+    over.store(true, Ordering::Relaxed);
+    for task in busy {
+        task.await.unwrap();
+    }
+    redlock.settled().await;
+    let looks = looks(&fleet).await;
+    println!("{looks} looks, {refused} refused");
+    assert!(refused > 50, "{refused} were refused");
+    assert!(looks < 20, "{looks} looks");
 }
