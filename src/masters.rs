@@ -58,7 +58,7 @@ impl Masters {
             all,
             settings,
             clock,
-            timers: Timers::default(),
+            timers: Timers::of(clock),
             gates: listeners.gates.clone(),
             holdings: Arc::default(),
             watches: listeners.watches.clone(),

@@ -16,6 +16,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::task::{unconstrained, yield_now};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::clock::Clock;
 use crate::lock::lock;
 
 /// So many timers of each kind are kept, and no more than were ever used at one
@@ -29,13 +30,13 @@ const SHORT: Duration = Duration::from_millis(20);
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// The timers of one coordinator.
-#[derive(Default)]
 pub(crate) struct Timers(Mutex<Kept>);
 
 /// The timers that no round has just now: all of one runtime, which is the one
 /// that they go by.
-#[derive(Default)]
 struct Kept {
+    /// So many of each kind at the most.
+    most: usize,
     runtime: Option<Id>,
     short: Vec<Timer>,
     long: Vec<Timer>,
@@ -44,6 +45,22 @@ struct Kept {
 type Timer = Pin<Box<Sleep>>;
 
 impl Timers {
+    /// Where the time is tokio's, it may be paused, and then goes on to whatever
+    /// timer is armed: none is kept there.
+    pub(crate) fn of(clock: Clock) -> Self {
+        let most = match clock {
+            Clock::System => MOST_KEPT,
+            #[cfg(feature = "testing")]
+            Clock::Tokio(_) => 0,
+        };
+        Self(Mutex::new(Kept {
+            most,
+            runtime: None,
+            short: Vec::new(),
+            long: Vec::new(),
+        }))
+    }
+
     /// Waits for something within a limit. A process that was held up for longer
     /// than that finds both the limit reached and what it waits for there, unread:
     /// so before giving up, it lets the runtime read it.
@@ -124,9 +141,9 @@ impl Kept {
 
     /// Keeps the timer, or gives it back.
     fn keep(&mut self, Armed { runtime, timer }: Armed, limit: Duration) -> Option<Timer> {
-        let is_of_this_runtime = self.runtime == Some(runtime);
+        let (is_of_this_runtime, most) = (self.runtime == Some(runtime), self.most);
         let timers = self.of(limit);
-        if !is_of_this_runtime || timers.len() >= MOST_KEPT {
+        if !is_of_this_runtime || timers.len() >= most {
             return Some(timer);
         }
         timers.push(timer);
@@ -204,7 +221,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_timer_that_was_used_before_goes_off_at_the_new_limit() {
-        let timers = Timers::default();
+        let timers = Timers::of(Clock::System);
         for limit in [LIMIT, LIMIT / 2, 2 * LIMIT, LIMIT] {
             round(&timers, LIMIT / 5).await;
             assert_eq!(kept(&timers), (0, 1));
@@ -214,7 +231,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn rounds_one_after_the_other_have_one_timer() {
-        let timers = Timers::default();
+        let timers = Timers::of(Clock::System);
         for _ in 0..100 {
             round(&timers, LIMIT / 10).await;
         }
@@ -226,7 +243,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_timer_that_went_off_while_it_was_kept_is_no_more_used() {
-        let timers = Timers::default();
+        let timers = Timers::of(Clock::System);
         round(&timers, LIMIT / 10).await;
         sleep(2 * LIMIT).await;
         assert_eq!(reach(&timers, LIMIT).await, LIMIT);
@@ -234,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_runtime_that_nobody_drives_holds_up_no_other() {
-        let timers = Timers::default();
+        let timers = Timers::of(Clock::System);
         let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
         let (idle, driven) = (runtime(), runtime());
         idle.block_on(round(&timers, LIMIT / 10));
@@ -246,7 +263,7 @@ mod tests {
 
     #[test]
     fn timers_outlive_their_runtime() {
-        let timers = Timers::default();
+        let timers = Timers::of(Clock::System);
         for _ in 0..3 {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(round(&timers, LIMIT / 10));
@@ -256,7 +273,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_limit_beyond_all_time_is_none() {
-        let timers = Timers::default();
+        let timers = Timers::of(Clock::System);
         let never = timers.within(Duration::MAX, |_| Poll::<()>::Pending);
         assert!(timeout(1000 * LIMIT, never).await.is_err());
     }
