@@ -11,8 +11,6 @@
 
 mod admission;
 mod command;
-#[cfg(feature = "testing")]
-mod counter;
 mod fault;
 #[cfg(feature = "testing")]
 mod memory;

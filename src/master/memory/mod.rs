@@ -1,20 +1,22 @@
 //! An in-process master for tests: those of this library, and those of the
 //! services that use it.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+mod counter;
+mod server;
+
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
-use super::counter::{self, Fields};
+use self::server::{Entry, Given, Memory, Reach, Value};
 use super::seat::Seat;
-use super::{Action, Admissions, Answer, Command, Fault, Owed, OwedReleases, Reply, Sent, listen};
-use crate::core::Ttl;
+use super::{Action, Admissions, Command, Fault, Owed, OwedReleases, Reply, Sent, listen};
 
 /// A master in the memory of this process, whose keys expire by tokio's clock,
 /// so that a test with paused time is exact and takes no time. It can be made
@@ -56,103 +58,16 @@ struct Shared {
     owed: OwedReleases,
 }
 
-struct Memory {
-    /// When it was made, and what its clock said then.
-    made: (Instant, Duration),
-    /// The highest count that it has ever known. Its clock is ahead of that, as any
-    /// clock is where counting takes its time.
-    highest: u64,
-    /// How often it was killed.
-    kills: usize,
-    keys: HashMap<Vec<u8>, Entry>,
-    /// What is on its disk.
-    saved: HashMap<Vec<u8>, Entry>,
-    /// Commands that were sent and are not executed yet, in order.
-    inbox: VecDeque<Letter>,
-    /// Answers that are never given: dropped when the connection is.
-    lost: Vec<oneshot::Sender<Given>>,
-    reach: Reach,
-    /// Nothing is executed before this.
-    resumed: Instant,
-    /// When it came up, if it did after it was killed.
-    came_up: Option<Instant>,
-    killed: bool,
-    /// Since when it has been known to leave commands unanswered.
-    silent: Option<Instant>,
-    delay: Duration,
-    requests_to_lose: usize,
-    replies_to_lose: usize,
-    rejects: bool,
-    executed: usize,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    Healthy,
-    Stalled,
-    CutOff,
-}
-
-#[derive(Clone)]
-struct Entry {
-    value: Value,
-    expires: Option<Instant>,
-}
-
-#[derive(Clone)]
-enum Value {
-    Text(String),
-    Hash(Fields),
-}
-
-impl Entry {
-    fn text(&self) -> Option<&str> {
-        match &self.value {
-            Value::Text(text) => Some(text),
-            Value::Hash(_) => None,
-        }
-    }
-}
-
-struct Letter {
-    arrives: Instant,
-    command: Arc<Command>,
-    answer: oneshot::Sender<Given>,
-}
-
-/// A reply, and when it was given.
-type Given = (Reply, Instant);
-
 impl MemoryMaster {
     /// A healthy master without keys, by this name.
     pub fn new(name: impl Into<String>) -> Self {
         let now = Instant::now();
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-        let since_1970 = since_1970.unwrap_or_default();
         Self {
             shared: Arc::new(Shared {
                 address: name.into().into(),
                 origin: now,
                 owed: OwedReleases::default(),
-                memory: Mutex::new(Memory {
-                    made: (now, since_1970),
-                    highest: 0,
-                    kills: 0,
-                    keys: HashMap::new(),
-                    saved: HashMap::new(),
-                    inbox: VecDeque::new(),
-                    lost: Vec::new(),
-                    reach: Reach::Healthy,
-                    resumed: now,
-                    came_up: None,
-                    killed: false,
-                    silent: None,
-                    delay: Duration::ZERO,
-                    requests_to_lose: 0,
-                    replies_to_lose: 0,
-                    rejects: false,
-                    executed: 0,
-                }),
+                memory: Mutex::new(Memory::new(now)),
             }),
         }
     }
@@ -335,194 +250,7 @@ impl MemoryMaster {
     }
 }
 
-/// What a counter that is no hash is called.
-const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
-
-/// Whether there must be no such key.
-fn wants_it_free(action: Action) -> bool {
-    action.takes() || matches!(action, Action::GiveBack(_) | Action::Look)
-}
-
-impl Memory {
-    /// Executes what has arrived, each command at the time of its arrival.
-    fn catch_up(&mut self, now: Instant) {
-        while self.reach == Reach::Healthy
-            && self
-                .inbox
-                .front()
-                .is_some_and(|letter| letter.arrives <= now)
-            && let Some(letter) = self.inbox.pop_front()
-        {
-            let executed = letter.arrives.max(self.resumed);
-            let answer = self.reply(&letter.command, executed);
-            if self.replies_to_lose > 0 {
-                self.replies_to_lose -= 1;
-                self.lost.push(letter.answer);
-            } else {
-                // Nobody may wait for it any more.
-                let _ = letter.answer.send((answer, executed));
-            }
-        }
-    }
-
-    fn reply(&mut self, command: &Command, now: Instant) -> Reply {
-        if self.rejects {
-            return Err(Fault::Rejected {
-                cause: "ERR it rejects everything".into(),
-            });
-        }
-        self.execute(command, now)
-    }
-
-    fn execute(&mut self, command: &Command, now: Instant) -> Reply {
-        self.executed += 1;
-        let held = self.live(&command.key, now);
-        match command.action {
-            action if held.is_some() && wants_it_free(action) => {
-                return Ok(Answer::No);
-            }
-            Action::Look => return Ok(Answer::Yes),
-            Action::TakeFenced(ask) => {
-                let count = self.count(&command.counter(), ask.life, now)?;
-                self.set(&command.key, command.token.to_string(), ask.ttl, now);
-                return Ok(Answer::Counted(count));
-            }
-            Action::Take(ttl) | Action::GiveBack(ttl) => {
-                self.set(&command.key, command.token.to_string(), ttl, now);
-            }
-            _ if held.and_then(Entry::text) != Some(command.token.as_str()) => {
-                return Ok(Answer::No);
-            }
-            Action::Extend(ttl) => {
-                if let Some(entry) = self.keys.get_mut(&*command.key) {
-                    entry.expires = now.checked_add(ttl.as_duration());
-                }
-            }
-            Action::Check => {}
-            Action::Raise { count, life } => {
-                return self.raise(&command.counter(), count, life, now);
-            }
-            Action::Release => {
-                self.keys.remove(&*command.key);
-            }
-        }
-        Ok(Answer::Yes)
-    }
-
-    fn set(&mut self, key: &[u8], value: String, ttl: Ttl, now: Instant) {
-        let entry = Entry {
-            value: Value::Text(value),
-            expires: now.checked_add(ttl.as_duration()),
-        };
-        self.keys.insert(key.to_vec(), entry);
-    }
-
-    /// Counts one more, as `take_fenced.lua` does.
-    fn count(&mut self, counter: &[u8], life: Ttl, now: Instant) -> Result<u64, Fault> {
-        let (generation, micros) = (self.generation(), self.micros(now));
-        let counted = match &mut self.counter(counter, now).value {
-            Value::Hash(fields) => counter::count(fields, &generation, micros),
-            Value::Text(_) => Err(WRONG_TYPE.to_owned()),
-        };
-        let count = counted.map_err(|cause| Fault::Counter {
-            cause: cause.into(),
-        })?;
-        self.has_counted(counter, count, life, now);
-        Ok(count)
-    }
-
-    /// Raises a counter, as `raise.lua` does.
-    fn raise(&mut self, counter: &[u8], count: u64, life: Ttl, now: Instant) -> Reply {
-        let generation = self.generation();
-        let raised = match &mut self.counter(counter, now).value {
-            Value::Hash(fields) => counter::raise(fields, &generation, count),
-            Value::Text(_) => {
-                return Err(Fault::Counter {
-                    cause: WRONG_TYPE.into(),
-                });
-            }
-        };
-        if !raised {
-            return Ok(Answer::No);
-        }
-        self.has_counted(counter, count, life, now);
-        Ok(Answer::Yes)
-    }
-
-    /// A counter; one without fields if there is none: either script writes one then.
-    fn counter(&mut self, counter: &[u8], now: Instant) -> &mut Entry {
-        if self.live(counter, now).is_none() {
-            self.keys.remove(counter);
-        }
-        let none = || Entry {
-            value: Value::Hash(Fields::new()),
-            expires: None,
-        };
-        self.keys.entry(counter.to_vec()).or_insert_with(none)
-    }
-
-    /// The counter has this count, and lives for this time from now.
-    fn has_counted(&mut self, counter: &[u8], count: u64, life: Ttl, now: Instant) {
-        self.highest = count.max(self.highest);
-        self.counter(counter, now).expires = now.checked_add(life.as_duration());
-    }
-
-    /// What a real one has in its INFO.
-    fn generation(&self) -> String {
-        self.kills.to_string()
-    }
-
-    /// The server's clock, in microseconds since 1970.
-    fn micros(&self, now: Instant) -> u64 {
-        let since = now.saturating_duration_since(self.made.0);
-        let micros = (self.made.1 + since).as_micros() as u64;
-        micros.max(self.highest + 1)
-    }
-
-    fn live(&self, key: &[u8], now: Instant) -> Option<&Entry> {
-        self.keys
-            .get(key)
-            .filter(|entry| entry.expires.is_none_or(|expires| expires > now))
-    }
-
-    fn break_connection(&mut self) {
-        self.reach = Reach::CutOff;
-        self.inbox.clear();
-        self.lost.clear();
-    }
-
-    /// Puts the command on its way; says when it arrives.
-    fn post(&mut self, command: &Arc<Command>) -> (oneshot::Receiver<Given>, Instant) {
-        let (answer, reply) = oneshot::channel();
-        let arrives = Instant::now() + self.delay;
-        if self.requests_to_lose > 0 {
-            self.requests_to_lose -= 1;
-            self.lost.push(answer);
-        } else {
-            self.inbox.push_back(Letter {
-                arrives,
-                command: command.clone(),
-                answer,
-            });
-        }
-        (reply, arrives)
-    }
-
-    /// Why a command is not sent, if it is not.
-    fn refusal(&self) -> Option<Fault> {
-        match (self.reach, self.silent) {
-            (Reach::CutOff, _) => Some(Fault::Unreachable {
-                cause: "cut off".into(),
-            }),
-            (_, Some(since)) => Some(Fault::Silent {
-                since: since.elapsed(),
-            }),
-            _ => None,
-        }
-    }
-}
-
-/// What a [`Seat`](super::seat::Seat) passes on.
+/// What a [`Seat`] passes on.
 impl MemoryMaster {
     pub(crate) fn address(&self) -> &Arc<str> {
         &self.shared.address
