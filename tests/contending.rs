@@ -6,7 +6,8 @@ mod support;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use redquorum::{Guard, LockError, Redlock, Retry, Wait};
+use redquorum::{Guard, LockError, Redlock, Retry};
+use support::crowd::{connected, connected_to, sets};
 use support::fleet::Fleet;
 use support::inspect;
 use support::wait::eventually;
@@ -19,25 +20,6 @@ const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(150);
 
 type Waiting = JoinHandle<Result<Guard, LockError>>;
-
-async fn connected(fleet: &Fleet) -> Redlock {
-    connected_to(fleet.urls(), fleet.len()).await
-}
-
-async fn connected_to(urls: Vec<String>, masters: usize) -> Redlock {
-    let redlock = support::builder()
-        .masters(urls)
-        .master_timeout(5 * SECOND)
-        .wait(Wait::Forever)
-        .build()
-        .unwrap();
-    eventually("all masters grant", 5 * SECOND, async || {
-        let lock = redlock.lock("connected").await.unwrap();
-        lock.release().await.unwrap().removed == masters
-    })
-    .await;
-    redlock
-}
 
 /// One that has waited for so long that it has seen how things are.
 async fn waiting(redlock: &Redlock) -> Waiting {
@@ -161,14 +143,6 @@ async fn no_more_attempts_are_made_than_are_allowed() {
         }
     }
     lock.release().await.unwrap();
-}
-
-async fn sets(fleet: &Fleet) -> Vec<u64> {
-    let mut sets = Vec::new();
-    for master in fleet.iter() {
-        sets.push(master.commandstats("set").await);
-    }
-    sets
 }
 
 /// Several processes take turns, and most of those who wait give up: at any point

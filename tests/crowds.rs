@@ -11,11 +11,10 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use futures::stream::{FuturesUnordered, StreamExt};
-use redquorum::{LockError, Redlock, Retry, Wait};
+use redquorum::{LockError, Retry};
+use support::crowd::{busy, connected, connected_to, sets};
 use support::fleet::Fleet;
 use support::proxy::Flow;
-use support::wait::eventually;
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -28,25 +27,6 @@ async fn poll_once<F: Future + ?Sized>(mut future: Pin<&mut F>) -> Poll<F::Outpu
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
-}
-
-async fn connected_to(urls: Vec<String>, masters: usize) -> Redlock {
-    let redlock = support::builder()
-        .masters(urls)
-        .master_timeout(5 * SECOND)
-        .wait(Wait::Forever)
-        .build()
-        .unwrap();
-    eventually("all masters grant", 5 * SECOND, async || {
-        let lock = redlock.lock("connected").await.unwrap();
-        lock.release().await.unwrap().removed == masters
-    })
-    .await;
-    redlock
-}
-
-async fn connected(fleet: &Fleet) -> Redlock {
-    connected_to(fleet.urls(), fleet.len()).await
 }
 
 /// A request that is dropped after it has asked, releases what it was granted; another
@@ -109,21 +89,6 @@ async fn a_guard_that_outlives_its_lease_keeps_nobody_waiting() {
     took.sort();
     println!("{took:?}");
     assert!(took[10] < ms(5), "{took:?}");
-}
-
-fn busy(redlock: &Redlock, tasks: usize, over: &Arc<AtomicBool>) -> Vec<JoinHandle<usize>> {
-    let turns = async |redlock: Redlock, over: Arc<AtomicBool>| {
-        let mut turns = 0;
-        while !over.load(Ordering::Relaxed) {
-            let lock = redlock.lock("a").await.unwrap();
-            turns += 1;
-            sleep(ms(1)).await;
-            drop(lock);
-        }
-        turns
-    };
-    let task = |_| tokio::spawn(turns(redlock.clone(), over.clone()));
-    (0..tasks).map(task).collect()
 }
 
 /// A client that is not told of releases (another library, RESP2, an ACL without
@@ -397,14 +362,6 @@ async fn a_request_that_is_given_up_at_once_costs_the_next_no_pause() {
     took.sort();
     println!("{took:?}");
     assert!(took[10] < ms(10), "{took:?}");
-}
-
-async fn sets(fleet: &Fleet) -> Vec<u64> {
-    let mut sets = Vec::new();
-    for master in fleet.iter() {
-        sets.push(master.commandstats("set").await);
-    }
-    sets
 }
 
 /// It has no need to ask masters for what this process knows, beyond one look.

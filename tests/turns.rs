@@ -3,13 +3,12 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use redquorum::{Redlock, Retry, Wait};
+use redquorum::Retry;
+use support::crowd::{busy, connected};
 use support::fleet::Fleet;
-use support::wait::eventually;
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -17,42 +16,6 @@ const SECOND: Duration = Duration::from_secs(1);
 /// What one waits for in turn with another process, at the median. That gives way
 /// after 10 ms.
 const TURN: Duration = Duration::from_millis(50);
-
-/// For how long it is held.
-const MOMENT: Duration = Duration::from_millis(1);
-
-async fn connected(fleet: &Fleet) -> Redlock {
-    let redlock = support::builder()
-        .masters(fleet.urls())
-        .master_timeout(5 * SECOND)
-        .wait(Wait::Forever)
-        .build()
-        .unwrap();
-    eventually("all masters grant", 5 * SECOND, async || {
-        let lock = redlock.lock("connected").await.unwrap();
-        lock.release().await.unwrap().removed == fleet.len()
-    })
-    .await;
-    redlock
-}
-
-/// Has so many tasks of a process take the lock again and again.
-fn busy(redlock: &Redlock, tasks: usize, over: &Arc<AtomicBool>) -> Vec<JoinHandle<usize>> {
-    let turns = async |redlock: Redlock, over: Arc<AtomicBool>| {
-        let mut turns = 0;
-        while !over.load(Ordering::Relaxed) {
-            let lock = redlock.lock("a").await.unwrap();
-            turns += 1;
-            // The others of the process queue behind it.
-            sleep(MOMENT).await;
-            // Asked for again at once: on each connection right behind the release.
-            drop(lock);
-        }
-        turns
-    };
-    let task = |_| tokio::spawn(turns(redlock.clone(), over.clone()));
-    (0..tasks).map(task).collect()
-}
 
 /// How long another process waits for its turn, at the median.
 async fn waits_for(tasks: usize) -> Duration {

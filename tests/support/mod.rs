@@ -6,6 +6,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod compose;
+pub mod crowd;
 pub mod fleet;
 pub mod inspect;
 pub mod machine;
